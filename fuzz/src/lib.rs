@@ -1,7 +1,7 @@
-//! The check of every message's fuzz target: decoding does not panic, and no value has a second encoding.
+//! Check shared by the fuzz targets of all messages: decoding does not panic, and no value has a second encoding.
 //!
-//! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and a `[[bin]]`
-//! in `Cargo.toml`. Transports over packets have a check of their own, in [`packets`].
+//! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and a `[[bin]]` in
+//! `Cargo.toml`. Packet transports have a check of their own, in [`packets`].
 
 pub mod packets;
 pub mod sessions;
@@ -18,7 +18,7 @@ pub use quorate_network::channels::ChannelKind;
 pub use quorate_network::transports::TransportKind;
 
 /// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version
-/// byte, so that the fuzzer need not guess it.
+/// byte, which the fuzzer need not guess.
 pub fn check<T: Wire + PartialEq>(data: &[u8]) {
     let message = Bytes::from([&[WIRE_VERSION], data].concat());
     if let Ok(value) = decode_message::<T>(message.clone()) {

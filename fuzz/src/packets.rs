@@ -1,7 +1,8 @@
-//! The check of transports over packets: whatever comes, an end neither panics nor holds more than it may.
+//! Check of packet transports: on any input, an end neither panics nor exceeds its memory limit.
 //!
 //! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::packets!(UDP, PLAIN);`, and a `[[bin]]` in
-//! `Cargo.toml`. The data are steps: each begins with a byte that says what happens, and one or two of its details.
+//! `Cargo.toml`. The data consists of steps, each of which is a byte for the action followed by one or two for its
+//! details.
 
 use bytes::Bytes;
 use quorate_network::channels::{
@@ -19,15 +20,15 @@ use std::time::Duration;
 /// Replica 0, which dials, and replica 1, which is attacked.
 const A: usize = 0;
 const B: usize = 1;
-/// Maximum packets of genuine ends in one run: steps send few frames, and each is repeated a few times.
+/// Maximum packets of genuine ends in one run: steps send few frames, and each is retransmitted a few times.
 const MAX_PACKETS: usize = 50_000;
-/// Address of A, and of somebody else.
+/// Address of A; the next constant is another party's.
 const HOME: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4_000);
 const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 9);
-/// Longest frame that a step sends.
+/// Maximum size of a frame sent by a step, in bytes.
 const STEP_FRAME_BYTES: usize = 200_000;
 
-/// A signature that everybody can make: the handshake's proof is not what is tested.
+/// A signature that anyone can forge: the handshake's proof is not under test.
 struct Anyone(ReplicaId);
 
 impl Signer for Anyone {
@@ -45,7 +46,7 @@ impl Verifier for Anyone {
     }
 }
 
-/// Two ends, and what is on the way between them.
+/// Two ends, and the packets in flight between them.
 struct Ground {
     now: Time,
     ends: [Box<dyn Machine>; 2],
@@ -95,7 +96,7 @@ impl Ground {
                     }
                     self.on_the_way.push_back((1 - at, packet));
                 }
-                // A copy of a packet of QUIC may move its connection, whose other end nobody has moved.
+                // A copy of a QUIC packet may move its connection although the other end has not moved.
                 Output::PacketTo(..) | Output::Moved(_) | Output::PathCarries { .. } => {}
                 Output::Frame(frame) => assert!(frame.len() <= MAX_FRAME_BYTES, "a frame over the limit"),
                 Output::Established => self.established[at] = true,
@@ -131,20 +132,20 @@ impl Ground {
     }
 }
 
-/// Lets the data attack an end. An odd first byte begins before the handshake, an even one after it.
+/// Lets the data attack an end: before the handshake if its first byte is odd, otherwise after it.
 pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
     let mut ground = Ground::new(transport, channel);
     if take(&mut data, 1).first().is_some_and(|first| first % 2 == 0) {
         ground.connect();
     }
-    // A transport may hold its window and two frames besides, and a frame more while it decides to give one up.
+    // A transport may hold its window plus two frames, and one more while it decides to drop one.
     let bound = WireSettings::default().retransmission.window_bytes + 3 * MAX_FRAME_BYTES;
     while let [kind, rest @ ..] = data {
         data = rest;
         let detail = take(&mut data, 2).iter().fold(0, |detail, byte| detail << 8 | usize::from(*byte));
         match kind % 8 {
             0 => ground.deliver(Bytes::copy_from_slice(take(&mut data, detail)), B),
-            // The start of a genuine packet, such as its token, and something else behind it.
+            // The start of a genuine packet, such as its token, followed by other bytes.
             1 => {
                 let genuine = ground.latest.slice(..ground.latest.len().min(detail % 64));
                 let forged = [&genuine[..], take(&mut data, detail / 64)].concat();
@@ -187,7 +188,7 @@ fn take<'a>(data: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     taken
 }
 
-/// Body of a fuzz target for a transport over packets and a channel.
+/// Body of a fuzz target for a packet transport and a channel.
 #[macro_export]
 macro_rules! packets {
     ($transport:ident, $channel:ident) => {

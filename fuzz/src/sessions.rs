@@ -1,13 +1,13 @@
-//! Targets of two sessions behind one router: the body is that of a test of the transports.
+//! Fuzz targets with two sessions behind one router, whose body is shared with a test of the transports.
 
 use crate::{ChannelKind, TransportKind};
 
-/// Lets the data act as strangers beside two honest sessions.
+/// Interprets the data as third parties' actions next to two honest sessions.
 pub fn check(transport: TransportKind, channel: ChannelKind, data: &[u8]) {
     quorate_testkit::strangers::check(transport, channel, data);
 }
 
-/// Body of a fuzz target for a transport over packets and a channel.
+/// Body of a fuzz target for a packet transport and a channel.
 #[macro_export]
 macro_rules! sessions {
     ($transport:ident, $channel:ident) => {

@@ -1,4 +1,4 @@
-//! Finds the commit that the program is built from; results name it.
+//! Finds the commit from which the program is built, for results.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ const SHOWN_DIGITS: &str = "--short=12";
 fn main() {
     println!("cargo::rerun-if-env-changed=QUORATE_COMMIT");
     let commit = std::env::var("QUORATE_COMMIT").ok().or_else(|| git(&["rev-parse", SHOWN_DIGITS, "HEAD"]));
-    // Without a repository there is nothing to watch: an archive of the sources has one commit only.
+    // Without a repository there is nothing to watch: an archive of the sources contains a single commit.
     for name in ["logs/HEAD", "HEAD"] {
         if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", name]) {
             println!("cargo::rerun-if-changed={path}");

@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     let experiments = root.join("experiments");
     collect(&experiments, &mut files)?;
-    // Experiments are in directories; the list of the papers' figures is beside them.
+    // Experiments are in subdirectories; the list of the papers' figures is beside these.
     files.retain(|file| file.parent() != Some(&experiments));
     files.sort();
     let mut source =
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Adds the files below a directory, which cargo watches from now on.
+/// Adds the files below a directory, and makes cargo watch them.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", directory.display());
     for entry in fs::read_dir(directory)? {

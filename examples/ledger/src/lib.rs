@@ -25,7 +25,7 @@ pub struct Receipt {
     pub to: u64,
 }
 
-/// Reason why an entry changed nothing. It is a reply like any other: all replicas give the same.
+/// Reason why an entry changed nothing. It is a normal reply, the same from all replicas.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     NoAccount(String),

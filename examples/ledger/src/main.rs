@@ -1,4 +1,4 @@
-//! The ledger's one binary: it writes a cluster, runs a replica, and is the client.
+//! The ledger's only binary: it writes a cluster's configuration, runs a replica, and is the client.
 
 use ledger::{Entry, Ledger};
 use quorate::{Client, ClientConfig, ClusterPlan, run_replica, write_cluster};
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn client(directory: &str) -> Result<Client<Ledger>, Box<dyn Error>> {
-    // The client's configuration names the application, as the replicas' does.
+    // Both the client's and the replicas' configuration name the application.
     quorate::register::<Ledger>()?;
     Ok(Client::connect(&ClientConfig::load(&Path::new(directory).join("client.toml"))?)?)
 }

@@ -1,10 +1,10 @@
-//! The ledger as processes: four replicas, one killed, and clients that get typed refusals.
+//! The ledger as processes: four replicas, one of which is killed, and clients that receive typed refusals.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A replica that takes longer than this to answer hangs; a busy machine is slow.
+/// Time after which an unanswered call counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(60);
 
 struct Replicas {
@@ -15,7 +15,7 @@ struct Replicas {
 impl Drop for Replicas {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // It may have ended.
+            // Ignore errors: it may have already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -35,7 +35,7 @@ fn path(directory: &Path) -> &str {
     directory.to_str().expect("a path in UTF-8")
 }
 
-/// Repeats a call until it succeeds: replicas take a moment to start.
+/// Repeats a call until it succeeds, since replicas take a moment to start.
 fn eventually(arguments: &[&str]) -> String {
     let start = Instant::now();
     loop {

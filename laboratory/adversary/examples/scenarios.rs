@@ -1,7 +1,8 @@
-//! Measures the scenarios per second that a core plays: `cargo run --release -p quorate-adversary --example scenarios`.
+//! Measures the number of scenarios per second that one core plays: `cargo run --release -p quorate-adversary --example
+//! scenarios`.
 //!
-//! The workload is a sample of scenarios with four replicas and two partitions, drawn from seed 7. Time is the CPU time
-//! of this thread, so other work on the machine does not count. The arguments are a protocol, and the numbers of
+//! The workload is a sample of scenarios with four replicas and two partitions, drawn from seed 7. Only this thread's
+//! CPU time counts, so other work on the machine has no effect. The arguments are a protocol, and the numbers of
 //! scenarios, rounds and twins: `jolteon 20000 7 1`. The hash at the end covers every verdict, so that two builds can
 //! be compared scenario by scenario.
 
@@ -13,7 +14,7 @@ use quorate_types::Quorum;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Returns the CPU time of this thread, from Linux.
+/// Returns this thread's CPU time; Linux only.
 fn on_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux says how long threads ran");
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());

@@ -1,7 +1,7 @@
-//! quorate: attacks on replicas, and judges of replicas.
+//! quorate: attacks on replicas, and oracles.
 //!
-//! [`byzantine`] makes an honest replica misbehave. [`twins`] plays scripted scenarios with replicas that exist twice,
-//! and shows historical bugs. [`oracles`] judge what replicas have signed, ordered and stored, and share no code with
+//! [`byzantine`] makes an honest replica misbehave. [`twins`] plays scripted scenarios with duplicated replicas, and
+//! exhibits historical bugs. [`oracles`] check the replicas' statements, order and journals, and share no code with
 //! them.
 
 pub mod byzantine;

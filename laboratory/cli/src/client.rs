@@ -21,7 +21,7 @@ pub struct ClientArgs {
 enum Request {
     #[command(flatten)]
     Store(client::Request),
-    /// Load the cluster and measure it from its clients' view.
+    /// Put load on the cluster and measure it from the clients' point of view.
     Load(Box<LoadArgs>),
 }
 
@@ -38,7 +38,8 @@ pub fn run(arguments: ClientArgs) -> Outcome {
         Request::Load(load) => *load,
     };
     keep_memory_secret()?;
-    // The load has its own flag for client authentication and refuses this one, so a default counts as given here.
+    // The load has its own flag for client authentication and refuses this one, so even an explicit default counts as
+    // given.
     let config = reach.config()?;
     let outputs = outputs_of(&spec, &[&reach.file()])?;
     let mut live = Live::new();

@@ -55,7 +55,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     outputs.show(&outcome, &[])
 }
 
-/// Prints the scenes as they begin, above the live view.
+/// Prints scenes above the live view as they begin.
 struct Narrator {
     live: Live,
     told: usize,
@@ -82,7 +82,7 @@ impl Watcher for Narrator {
     }
 
     fn event(&mut self, event: &Event) {
-        // The clock of the misbehaviour is ahead of the measured time, so the first proof may precede its scene.
+        // The misbehaviour's clock is ahead of the measured time, so the first proof may precede its scene.
         let is_on = |scene: &&Scene| event.time_s >= f64::from(scene.at_s) || self.told == 0;
         if let Some(scene) = SCENES.get(self.told).filter(is_on) {
             self.told += 1;

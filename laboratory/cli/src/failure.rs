@@ -1,4 +1,4 @@
-//! Exit statuses of the laboratory's errors; `quorate_operator::failure` has those of the operators' commands.
+//! Exit statuses of the laboratory's errors; `quorate_operator::failure` has the statuses of the operators' commands.
 
 use quorate_lab::bench::BenchError;
 use quorate_lab::demo::DemoError;

@@ -13,14 +13,14 @@ use std::path::Path;
 /// Flags of `quorate lab fidelity`.
 #[derive(Args)]
 pub struct FidelityArgs {
-    /// How much to run: quick runs 12 specifications, in four minutes with the calibration, full nearly 200, in half an
-    /// hour.
+    /// Amount to run: quick runs 12 specifications, in four minutes including the calibration; full runs nearly 200, in
+    /// half an hour.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
-    /// Cost table of the simulator [default: this machine is calibrated first].
+    /// Cost table of the simulator [default: calibrate this machine first].
     #[arg(long, value_name = "FILE|none")]
     costs: Option<String>,
-    /// Also measure the stages of the replicas' work in both, and say where they differ most.
+    /// Also measure the stages of the replicas' work in both, and list the largest differences.
     #[arg(long)]
     stages: bool,
     /// Write the ratios as JSON to this file; - is standard output.
@@ -28,7 +28,7 @@ pub struct FidelityArgs {
     json: Option<String>,
 }
 
-/// Progress on standard error.
+/// Runs the grid. Returns an error if no cell could be compared; a bad ratio is a finding, not an error.
 struct Told;
 
 impl Observer for Told {
@@ -43,7 +43,7 @@ impl Observer for Told {
     }
 }
 
-/// Runs the grid. It is an error if no cell could be compared; a bad ratio is a finding.
+/// Runs the grid. Returns an error if no cell could be compared; a bad ratio is a finding, not an error.
 pub fn run(arguments: &FidelityArgs) -> Outcome {
     let inputs: Vec<&Path> = arguments
         .costs

@@ -1,4 +1,4 @@
-//! `bench --flame`: runs the benchmark below `perf`, and draws the call stacks that it sampled.
+//! `bench --flame`: runs the benchmark under `perf`, and draws the sampled call stacks.
 
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::{Folder, Options as Folding};
@@ -15,18 +15,19 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 
 pub const FLAG: &str = "--flame";
-/// Samples of each processor per second. Not a divisor of usual timers' rates, so that it is in step with none.
+/// Samples per second and CPU. Not a divisor of usual timer rates, so that it never runs in step with a timer.
 const SAMPLES_PER_S: u32 = 199;
-/// Bytes of its stack that a sample keeps, from which `perf` finds the callers: the binary has no frame pointers.
+/// Bytes of stack per sample, from which `perf` finds the callers: the binary has no frame pointers.
 const STACK_BYTES: u32 = 16_384;
 const HELP: &str = "help: install perf (on Debian the package linux-perf), and let it see the processes of this user \
                     (sysctl kernel.perf_event_paranoid, 2 or less), or leave out --flame";
 
-/// Runs this call below `perf`, without the flag, and draws what was sampled. The call itself writes its other results.
+/// Runs this command under `perf`, without the flag, and draws the samples. The command itself writes its other
+/// results.
 ///
 /// # Errors
-/// If `perf` cannot run or has no samples, or the graph cannot be written. If the run itself fails, this process ends
-/// with the status of the run, which has said why.
+/// If `perf` cannot run or has no samples, or the graph cannot be written. If the run itself fails, this process exits
+/// with the status of the run, which has printed the reason.
 pub fn run(outputs: Outputs) -> Outcome {
     let scratch = Scratch::new()?;
     let samples = scratch.0.join("perf.data");
@@ -56,12 +57,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Files that cannot be removed are left to the system, which clears the directory of temporary files.
+        // Files that cannot be removed are left for the system to clear.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Returns the arguments of this call without the flag.
+/// Returns the arguments of this command without the flag.
 fn arguments() -> Vec<OsString> {
     let mut given = env::args_os().skip(1);
     let mut kept = Vec::new();
@@ -75,17 +76,17 @@ fn arguments() -> Vec<OsString> {
     kept
 }
 
-/// Runs this call below `perf`, whose status is then that of the call.
+/// Runs this command under `perf`, and returns its status.
 fn sample(samples: &Path) -> Result<ExitStatus, Box<dyn Error>> {
     let mut perf = Command::new("perf");
     perf.args(["record", "--quiet", "--freq", &SAMPLES_PER_S.to_string()]);
     perf.args(["--call-graph", &format!("dwarf,{STACK_BYTES}"), "--output"]).arg(samples).arg("--");
     perf.arg(env::current_exe()?).args(arguments());
     let mut perf = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
-    // A signal to this process alone is for the run, which then ends with its result so far.
+    // A signal to this process alone is forwarded to the run, which then ends with its result so far.
     let process = libc::pid_t::try_from(perf.id())?;
     let _forwarding = interrupt::when_requested(move || {
-        // SAFETY: sends a signal to a process that is waited for below, so that no other has its number before.
+        // SAFETY: sends a signal to a process that is waited for below, so its ID has not been reused.
         unsafe { libc::kill(process, libc::SIGTERM) };
     });
     Ok(perf.wait()?)
@@ -94,7 +95,7 @@ fn sample(samples: &Path) -> Result<ExitStatus, Box<dyn Error>> {
 /// Draws the samples as SVG.
 fn draw(samples: &Path) -> Result<String, Box<dyn Error>> {
     let mut perf = Command::new("perf");
-    // Finding inlined functions takes a process for each address, and minutes.
+    // Finding inlined functions takes a process per address, and minutes in total.
     perf.args(["script", "--no-inline", "--input"]).arg(samples).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut script = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
     let stacks = script.stdout.take().expect("it is a pipe");

@@ -26,9 +26,9 @@ use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Commit that this program was built from.
+/// Commit from which this program was built.
 const COMMIT: &str = env!("QUORATE_COMMIT");
-/// Seconds from which a time is shown in minutes.
+/// Minimum time shown in minutes, in seconds.
 const MIN_SHOWN_MINUTES_S: u64 = 120;
 
 /// Commands of `quorate lab`.
@@ -36,13 +36,13 @@ const MIN_SHOWN_MINUTES_S: u64 = 120;
 pub enum LabCommand {
     /// List the experiments of the repository, which are part of this program.
     List(ListArgs),
-    /// Run experiments and judge their claims. Runs that are in the directory already are not repeated.
+    /// Run experiments and judge their claims. Runs that already exist in the directory are not repeated.
     Run(RunArgs),
-    /// Judge the claims again on what a directory holds, and write a page with all figures.
+    /// Judge the claims again on the rows of a directory, and write a page with all figures.
     Report(ReportArgs),
     /// Compare the figures of two directories, cell by cell.
     Compare(CompareArgs),
-    /// Write what a directory holds as a table, one line for each run, second or sampled request.
+    /// Write the rows of a directory as a table, one line for each run, second or sampled request.
     Export(ExportArgs),
     /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
     Fidelity(FidelityArgs),
@@ -51,7 +51,7 @@ pub enum LabCommand {
 /// Flags of `quorate lab list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Count the cells of this profile only [default: of both].
+    /// Count only the cells of this profile [default: both].
     #[arg(long, value_parser = choice::<Profile>())]
     profile: Option<Profile>,
     /// Write the list as JSON to this file; - is standard output.
@@ -62,23 +62,22 @@ pub struct ListArgs {
 /// Flags of `quorate lab run`.
 #[derive(Args)]
 pub struct RunArgs {
-    /// What to run: a file, PAPER/ID or PAPER as `quorate lab list` shows them, or all.
+    /// Experiments to run: a file, PAPER/ID or PAPER as listed by `quorate lab list`, or all.
     #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
     experiment: String,
-    /// How much of the experiment to run: quick takes about a minute on two cores, full has the parameters of the
-    /// paper.
+    /// Extent: quick takes about a minute on two cores, full has the parameters of the paper.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
-    /// Run only on this instrument; may be repeated [default: those of the experiment].
+    /// Run only on this instrument; may be repeated [default: the experiment's].
     #[arg(long, value_parser = choice::<Instrument>())]
     instrument: Vec<Instrument>,
     /// Directory of the results.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     dir: PathBuf,
-    /// Seed of the first repetition of each cell; the others follow [default: that of the experiment].
+    /// Seed of the first repetition of each cell; later repetitions increment it [default: the experiment's].
     #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
-    /// Cost table of the simulator, written by `quorate calibrate` [default: costs.toml in DIR or here, or else the
+    /// Cost table of the simulator, written by `quorate calibrate` [default: costs.toml in DIR or here, otherwise the
     /// shipped table].
     #[arg(long, value_name = "FILE|none")]
     costs: Option<String>,
@@ -99,7 +98,7 @@ pub struct ReportArgs {
     /// Write the page to this file [default: report.html in DIR].
     #[arg(long, value_name = "PATH")]
     html: Option<PathBuf>,
-    /// Residuals of the simulator, written by `quorate lab fidelity --json`: simulated figures name the nearest.
+    /// Residuals of the simulator, written by `quorate lab fidelity --json`: simulated figures cite the nearest one.
     #[arg(long, value_name = "FILE")]
     fidelity: Option<PathBuf>,
     /// Write the table of all figures of the papers to this file, as Markdown.
@@ -136,7 +135,7 @@ pub struct ExportArgs {
     /// Format of the table.
     #[arg(long, default_value = "csv", value_parser = choice::<Format>())]
     format: Format,
-    /// What a line is: a run, a second of a run, or a sampled request of a run.
+    /// Subject of a line: a run, a second of a run, or a sampled request of a run.
     #[arg(long, default_value = "runs", value_parser = choice::<Lines>())]
     lines: Lines,
     /// The file to write; - is standard output.
@@ -145,7 +144,7 @@ pub struct ExportArgs {
 }
 
 impl LabCommand {
-    /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
+    /// Returns whether the command runs for a while and reports a partial result if a signal interrupts it.
     pub fn has_result(&self) -> bool {
         matches!(self, LabCommand::Run(_) | LabCommand::Fidelity(_))
     }
@@ -232,7 +231,8 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     deliver(outputs, &judged)
 }
 
-/// Returns the experiments that run on one of the instruments of the call. If a single one was named, it has to.
+/// Returns the experiments that run on one of the chosen instruments. An experiment that was named alone must be among
+/// them.
 fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
     let is_single = found.len() == 1;
     let mut chosen = Vec::new();
@@ -251,11 +251,11 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
     if chosen.is_empty() { Err(nothing_to_run(&arguments.experiment).into()) } else { Ok(chosen) }
 }
 
-/// Writes results. It is an error if no run succeeded, or one is missing.
+/// Writes results. Returns an error if no run succeeded, or one is missing.
 fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     outputs.show(&Verdicts(judged), &[])?;
     let partial = judged.iter().find_map(|own| own.partial.as_deref());
-    // After a signal to this program, the exit status says so.
+    // After a signal to this program, the exit status reports it.
     partial.filter(|_| interrupt::requested().is_none()).map_or(Ok(()), |partial| Err(partial.into()))
 }
 
@@ -279,7 +279,7 @@ fn judge_again(arguments: &ReportArgs) -> Outcome {
     deliver(outputs, &judged)
 }
 
-/// Writes the page, the figures, and the table of the papers' figures.
+/// Writes the page, its figures, and the table of the papers' figures.
 fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[Judged]) -> Outcome {
     let fidelity = arguments.fidelity.as_deref().map(read_fidelity).transpose()?;
     let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
@@ -349,7 +349,7 @@ fn export(arguments: &ExportArgs) -> Outcome {
     Ok(())
 }
 
-/// Progress on standard error: a line that overwrites itself on a terminal, or else a line for each run.
+/// Progress on standard error: a line that overwrites itself on a terminal, otherwise a line per run.
 struct Live {
     on_terminal: bool,
 }

@@ -1,4 +1,4 @@
-//! Live view of a benchmark: a line on standard error that overwrites itself if that is a terminal.
+//! Live view of a benchmark: a line on standard error that overwrites itself on a terminal.
 
 use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
@@ -80,8 +80,8 @@ fn columns() -> Option<usize> {
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Returns the part of the line that fits in one row: the rest would wrap and could not be overwritten. The last column
-/// stays free, since some terminals wrap as soon as it is filled.
+/// Returns the part of the line that fits in one row, since the rest would wrap and could not be overwritten. The last
+/// column stays free, because some terminals wrap as soon as it is filled.
 fn fit(line: &str, columns: Option<usize>) -> &str {
     let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(1));
     line.char_indices().nth(most).map_or(line, |(end, _)| &line[..end])

@@ -62,31 +62,31 @@ struct Cli {
 enum Command {
     /// Watch four replicas survive a Byzantine leader, a crash of one and a crash of all, in less than half a minute.
     Demo(demo::DemoArgs),
-    /// Start a cluster on this machine, load it, measure it, and stop it.
+    /// Start a cluster on this machine, put load on it, measure it, and stop it.
     Bench(BenchCommand),
     /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
     Sim(SimArgs),
-    /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
+    /// Run experiments: files with varied parameters, plots and a paper's claims. Judge the claims.
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is
-    /// run.
+    /// Compute success, replies, messages and latency on a lossy network, from closed forms without running anything.
     Model(ModelArgs),
-    /// Compute the hardware that a load needs: cores of an FPGA at the rate of a line, or of a processor. Nothing is run.
+    /// Compute the hardware that a load needs: cores of an FPGA at link rate, or of a CPU. Runs nothing.
     #[command(subcommand)]
     Plan(PlanCommand),
     /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),
     /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
     Calibrate(CalibrateArgs),
-    /// Kill, pause and restart the replicas of a cluster of processes under load, and check what its clients observe.
+    /// Kill, pause and restart the replicas of a cluster of processes under load, and check the observations of its
+    /// clients.
     Torture(torture::TortureArgs),
-    /// Search for safety violations with Twins: some replicas run twice with one key, and the network partitions change
-    /// in each view.
+    /// Search for safety violations with Twins: some replicas run twice with one key, and the network's partitions
+    /// change in each view.
     #[command(subcommand)]
     Twins(TwinsCommand),
-    /// Reintroduce historical bugs one at a time, and show what finds each: a directed scenario, or a search without
-    /// knowledge of the bug. Needs a build with `--features museum`.
+    /// Reintroduce historical bugs one at a time, and show how each is found: by a directed scenario, or by a search
+    /// without knowledge of the bug. Needs a build with `--features museum`.
     Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
@@ -94,8 +94,8 @@ enum Command {
     /// Run one replica from its directory until a signal stops it.
     #[command(after_help = node::EXIT_STATUS)]
     Node(NodeArgs),
-    /// Inspect the directory of a running or stopped replica: what it promised and whether its journal is sound. Export
-    /// the committed chain for others to check.
+    /// Inspect the directory of a running or stopped replica: its signed statements and the integrity of its journal.
+    /// Export the committed chain for others to check.
     #[command(after_help = inspect::EXIT_STATUS)]
     Inspect(InspectArgs),
     /// Show the status of replicas: views, heights, peers, and anything that needs attention.
@@ -103,10 +103,10 @@ enum Command {
     Status(StatusArgs),
     /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
-    /// Make, show, certify, encrypt and decrypt key files.
+    /// Create, show, certify, encrypt and decrypt key files.
     #[command(after_help = keys::PASSPHRASES)]
     Keys(KeysArgs),
-    /// Write the completions for a shell to standard output.
+    /// Write a shell's completions to standard output.
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
     Man(ManArgs),
@@ -114,22 +114,22 @@ enum Command {
 
 #[derive(Args)]
 struct TestnetArgs {
-    /// The directory to write; it must be empty or not exist.
+    /// Directory to write; it must be empty or not exist.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may occur more than once
     /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for
     /// `quorate status`.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     hosts: Vec<String>,
     /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
-    /// makes a new key.
+    /// creates a new key.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
     client_keys: u32,
-    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
-    /// whose key is written here, to certify more.
+    /// Clients to admit: everyone, the owners of the keys written here, or holders of a certificate by the certifier
+    /// whose key is written here.
     #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
     admitted_clients: AdmittedClients,
 }
@@ -139,8 +139,8 @@ struct CalibrateArgs {
     /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "costs.toml")]
     out: PathBuf,
-    /// Time writes of a journal in this directory, which must exist; a file system may need very different times
-    /// [default: journals are in memory, and `flush_us` is 0].
+    /// Time journal writes in this directory, which must exist; file systems differ widely [default: journals are in
+    /// memory, and `flush_us` is 0].
     #[arg(long, value_name = "DIR")]
     journal_dir: Option<PathBuf>,
 }
@@ -163,7 +163,7 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
+    /// Returns whether the command runs for a while and reports a partial result if a signal interrupts it.
     fn has_result(&self) -> bool {
         match self {
             Command::Demo(_)
@@ -212,15 +212,15 @@ fn run(command: Command) -> Outcome {
     }
 }
 
-/// Opens the outputs that a spec names. `inputs` are files that the run reads in addition to those of the spec.
+/// Opens the outputs named by a spec. `inputs` are files that the run reads in addition to the spec's own.
 ///
 /// # Errors
-/// Those of [`Outputs::open`].
+/// As [`Outputs::open`].
 fn outputs_of(spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
     outputs_and(None, spec, inputs)
 }
 
-/// Opens the output of a flame graph, too.
+/// Opens the output of a flame graph as well.
 fn outputs_and(flame: Option<&str>, spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
     let commands = match &spec.workload {
         WorkloadKind::File(path) => Some(path.as_path()),
@@ -235,7 +235,7 @@ fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>
     let network = emulation.network.as_deref().map(Path::new);
     if flame.is_some() {
         spec.validate()?;
-        // Opens all to find what cannot be written; the run below `perf` opens its own again.
+        // Opens all outputs to detect unwritable ones; the run under `perf` opens its own again.
         drop(outputs_and(flame, spec, network.as_slice())?);
         return flame::run(Outputs::open(&[(flame::FLAG, flame)], &[])?);
     }
@@ -249,8 +249,8 @@ fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>
     shown
 }
 
-/// Runs the simulation and writes the result to the outputs of the spec. A violation is reported in the result and
-/// returned as an error.
+/// Runs the simulation and writes the result to the spec's outputs. A violation is part of the result, and returned as
+/// an error.
 fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let heard = |report: &quorate_lab::sim::SimReport| {
         if let Some(violation) = &report.violation {

@@ -1,10 +1,10 @@
-//! `quorate model`: asks the closed forms, and prints the answer.
+//! `quorate model`: evaluates the closed forms, and prints the answer.
 
 use crate::Outcome;
 use quorate_lab::model::{self, Answers, ModelArgs};
 use quorate_operator::output::Outputs;
 
-/// Answers the question, or those of a sweep.
+/// Answers the question, or a sweep's questions.
 pub fn run(arguments: &ModelArgs) -> Outcome {
     let outputs =
         Outputs::open(&[("--json", arguments.json.as_deref()), ("--report", arguments.report.as_deref())], &[])?;

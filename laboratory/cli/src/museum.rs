@@ -6,7 +6,7 @@ use quorate_operator::output::{self, Outputs};
 use std::io::{IsTerminal, Write, stderr};
 use std::{panic, thread};
 
-/// Shows exhibits. A bug that was not found, or a violation without the bug, is an error.
+/// Shows exhibits. Returns an error if a bug was missed, or a violation occurred without the bug.
 pub fn run(arguments: &MuseumArgs) -> Outcome {
     keep_panics_of_exhibits_quiet();
     if arguments.transcript {

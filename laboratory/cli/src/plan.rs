@@ -1,4 +1,4 @@
-//! `quorate plan`: asks which hardware a load needs, and prints the answer.
+//! `quorate plan`: computes the hardware that a load needs, and prints the answer.
 
 use crate::Outcome;
 use quorate_lab::plan::{self, PlanCommand};

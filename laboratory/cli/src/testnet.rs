@@ -1,4 +1,4 @@
-//! `quorate testnet`: writes the directories and keys of a new cluster, with all flags that shape one.
+//! `quorate testnet`: writes the directories and keys of a new cluster, with all flags that configure one.
 
 use crate::{Outcome, TestnetArgs};
 use quorate_applications::ApplicationKind;

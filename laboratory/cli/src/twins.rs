@@ -7,10 +7,10 @@ use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Scenarios between progress updates.
+/// Number of scenarios between progress updates.
 const STEP: u64 = 4096;
 
-/// Runs the command. A violation is an error.
+/// Runs the command. Returns an error on a violation.
 pub fn run(command: &TwinsCommand) -> Outcome {
     match command {
         TwinsCommand::Generate(arguments) => generate(arguments),
@@ -33,7 +33,7 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
     let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[])?;
     let mut place = BufWriter::new(outputs.writer("--out"));
     let written = match twins::generate(arguments, &mut place) {
-        // A reader that closed the pipe needs no more.
+        // A reader that closed the pipe has all it needs.
         Err(twins::TwinsError::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         written => written?,
     };

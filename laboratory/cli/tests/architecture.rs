@@ -1,11 +1,10 @@
-//! Checks the layers of the architecture: a crate imports only the crates that its entry allows, and those that these
-//! import.
+//! Checks the layers of the architecture: a crate imports only the crates that its entry allows, and their imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Allowed imports of each crate; `docs/ARCHITECTURE.md` has the reasons. The engine comes first: none of it imports the
-/// laboratory, but for misbehaviour in `node` behind a feature.
+/// Allowed imports of each crate, with reasons in `docs/ARCHITECTURE.md`. The engine comes first: it never imports the
+/// laboratory, except for misbehaviour in `node` behind a feature.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-crypto", &["quorate-types"]),
@@ -27,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-cli", &["quorate-runner"]),
 ];
 
-/// Code that tests share; no crate imports it otherwise.
+/// Code shared by tests; no crate imports it otherwise.
 const TESTKIT: &str = "quorate-testkit";
 
 fn allowed(name: &str) -> BTreeSet<&'static str> {
@@ -83,7 +82,7 @@ fn every_crate_imports_only_allowed_crates() {
     }
 }
 
-/// Returns the packages in a package's build, with the features that cargo selects for that package alone.
+/// Returns the packages in a package's build, with the features that cargo selects for this package alone.
 fn built_into(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package])
@@ -107,7 +106,7 @@ fn the_operators_binary_contains_no_laboratory_and_no_misbehaviour() {
     }
 }
 
-/// Switches that reproduce papers, and the allocator that counts, are behind a feature of these packages.
+/// Switches that reproduce papers, and the counting allocator, are behind a feature of these packages.
 #[test]
 fn the_operators_binary_is_built_without_the_feature_of_laboratories() {
     let features = |package: &str| {

@@ -1,4 +1,4 @@
-//! Errors of wrong calls: values that are not numbers, unusable paths, and outputs that nobody reads.
+//! Errors of wrong command lines: invalid numbers, unusable paths, and outputs without a reader.
 
 use crate::common::*;
 use std::fs::{self, File};
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(120);
-/// Values that no numeric flag accepts, and one that only wide ones accept.
+/// Values that no numeric flag accepts, and one accepted only by wide ones.
 const VALUES: [&str; 5] = ["zzz", "", "-1", "99999999999999999999999999", "1e999"];
-/// Parts of the texts of the parsers of Rust and clap.
+/// Fragments of messages from the parsers of Rust and clap.
 const FOREIGN: [&str; 8] = [
     "invalid digit",
     "invalid float",
@@ -50,7 +50,7 @@ fn flags() -> Vec<(Vec<String>, String)> {
     found
 }
 
-/// Every flag of every command is given values that are no numbers. Nothing runs, because an unknown flag follows.
+/// Every flag of every command is given non-numeric values. Nothing runs, because an unknown flag follows.
 #[test]
 fn no_flag_answers_in_the_words_of_rusts_parsers() {
     let flags = flags();
@@ -101,7 +101,7 @@ fn a_number_out_of_range_is_told_the_range() {
     }
 }
 
-/// An unusable path that the caller named is a wrong call in every command.
+/// In every command, an unusable path given by the user is a usage error.
 #[test]
 fn a_path_that_cannot_be_used_is_a_wrong_call() {
     let scratch = Scratch::new("paths");

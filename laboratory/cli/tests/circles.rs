@@ -1,9 +1,9 @@
-//! Checks that the files of a crate do not import each other in cycles, and its folders neither.
+//! Checks that neither the files nor the folders of a crate import each other in cycles.
 //!
 //! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression. It leads to the
-//! file that declares the name, also through re-exports in a `mod.rs` or `lib.rs`. A module and the files below it are
-//! one unit for the modules beside it: within a folder, each file or folder is one unit, and the folder's own `mod.rs`
-//! does not count.
+//! file that declares the name, following re-exports in a `mod.rs` or `lib.rs`. A module and the files below it are one
+//! unit for its sibling modules: within a folder, each file or folder is one unit, and the folder's own `mod.rs` does
+//! not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// Maximum length of a chain of re-exports to follow.
 const MAX_HOPS: usize = 8;
 
-/// A file as a module: the path from the root of the crate.
+/// A file as a module: its path from the root of the crate.
 type Module = Vec<String>;
 
 struct Sources {
@@ -35,7 +35,7 @@ impl Sources {
         Sources::new(files)
     }
 
-    /// Returns the file that a path in the file `at` leads to.
+    /// Returns the file to which a path in the file `at` leads.
     fn target(&self, at: &[String], path: &[String]) -> Module {
         let (mut from, mut path) = (at.to_vec(), path.to_vec());
         for _ in 0..MAX_HOPS {
@@ -133,7 +133,7 @@ fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the paths of a `use` without its braces.
+/// Expands the braces of a `use` into paths.
 fn spread(tree: &str) -> Vec<String> {
     let Some((before, inner)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
     let (mut parts, mut part, mut depth) = (Vec::new(), String::new(), 0);
@@ -179,7 +179,7 @@ fn re_exports(text: &str) -> BTreeMap<String, Vec<String>> {
     exports
 }
 
-/// Returns all paths of a text that begin in its own crate.
+/// Returns all paths in a text that start in its own crate.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate::", "super::", "self::"] {

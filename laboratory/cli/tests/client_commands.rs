@@ -26,7 +26,7 @@ impl Cluster {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // A call that does not read its input may end before the input is written.
+        // A command that does not read its input may end before the input is written.
         let _ = stdin.write_all(input);
         drop(stdin);
         child.wait_with_output().expect("it ends")

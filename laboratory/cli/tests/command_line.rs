@@ -1,4 +1,4 @@
-//! Tests the binary from a user's view: exit status, standard output and error, files, processes.
+//! Tests the binary from a user's point of view: exit status, standard output and error, files, processes.
 
 use crate::common::*;
 use quorate_consensus::config::ProtocolKind;
@@ -76,7 +76,7 @@ fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
             assert_eq!(simulated["view_timeouts"], 0, "{batch} {policy} {leader}, simulated");
         }
         // A leader that waits for a full block waits for a fraction of the view timeout, which must be well below the
-        // run's length.
+        // length of the run.
         let pacing = [&["--view-timeout-ms", "1000"], &blocks[..]].concat();
         assert!(bench_for("3s", &pacing)["committed_commands"].as_u64() > Some(0), "{batch} {policy}");
     }

@@ -1,4 +1,4 @@
-//! Partitions the network of four real processes into two halves until TCP has backed off, and heals it.
+//! Partitions the network of four real processes into two halves until TCP has backed off, then heals it.
 //!
 //! The networks are Linux network namespaces, created as root or in a user namespace.
 #![cfg(target_os = "linux")]
@@ -20,11 +20,11 @@ const REPLICAS: u8 = 4;
 const QUORUM: usize = 3;
 /// Host of the clients, which is never partitioned.
 const CLIENTS: u8 = REPLICAS;
-/// Duration of the partition: TCP's retransmission timeouts have grown to many seconds by then.
+/// Duration of the partition, long enough for TCP's retransmission timeouts to grow to many seconds.
 const CUT: Duration = Duration::from_secs(15);
 /// Maximum time until the cluster commits again, in view timeouts of the same run.
 const MAX_TIMEOUTS: u32 = 2;
-/// A test that waits longer than this has hung.
+/// Time after which a test counts as hung.
 const HANG: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -67,14 +67,14 @@ fn read(probe: &mut StatusProbe) -> Vec<Status> {
     }
 }
 
-/// Returns the height that a quorum has reached.
+/// Returns the height reached by a quorum.
 fn height(statuses: &[Status]) -> Height {
     let mut heights: Vec<Height> = statuses.iter().map(|status| status.height).collect();
     heights.sort_unstable();
     heights[heights.len() - QUORUM]
 }
 
-/// Waits until the replicas' statuses are as `wanted`, and returns the duration.
+/// Waits until the replicas' statuses satisfy `wanted`, and returns the elapsed time.
 fn wait_until(probe: &mut StatusProbe, what: &str, wanted: impl Fn(&[Status]) -> bool) -> Duration {
     let start = Instant::now();
     loop {
@@ -100,7 +100,7 @@ fn write(config: &ClientConfig, key: usize, is_over: &AtomicBool) {
     }
 }
 
-/// Time from the start of the partition until a replica's view timed out (which happens only with commands to order),
+/// Time from the start of the partition until a replica's view timed out (which happens only with pending commands),
 /// and from its end until a quorum committed again.
 struct Healing {
     view_timeout: Duration,
@@ -155,7 +155,7 @@ fn the_cluster_recovers_from_a_partition_within_two_view_timeouts() {
     });
 }
 
-/// Writes past the captured output, so that the message is visible.
+/// Writes around the captured output, so that the message is visible.
 fn skip(error: &io::Error) {
     let why = "it needs network namespaces and /dev/net/tun";
     writeln!(io::stderr(), "the test of a partition was skipped: {why}: {error}").expect("standard error");

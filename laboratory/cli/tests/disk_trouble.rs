@@ -1,9 +1,8 @@
 //! The disk of one of four real processes is full, fails, or is read-only. The replica stops before it can contradict
-//! itself and prints a remedy, and the others continue; after a repair of the disk the replica continues and keeps its
-//! promises.
+//! itself and prints a remedy, and the others continue; after the disk is repaired, the replica continues and honours
+//! its earlier statements.
 //!
-//! File systems are mounted in a private namespace, as root or in a user namespace. Mounts and filters are those of
-//! Linux.
+//! File systems are mounted in a private namespace, as root or in a user namespace. Mounts and filters need Linux.
 #![cfg(target_os = "linux")]
 
 use crate::common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};
@@ -33,22 +32,22 @@ const PROTOCOL: ProtocolKind = ProtocolKind::Jolteon;
 const REPLICAS: usize = 4;
 /// Replica whose disk fails.
 const VICTIM: usize = 3;
-/// A test that waits longer than this has hung.
+/// Time after which a test counts as hung.
 const HANG: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Exit status that tells a supervisor about disk trouble.
+/// Exit status that reports disk trouble to a supervisor.
 const DISK_TROUBLE: Option<i32> = Some(3);
-/// The smallest segments that fit the largest bundle, so that a second one is needed soon.
+/// Smallest segment size that fits the largest bundle, so that a second segment is soon needed.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
 /// Size of the victim's file system: a few segments.
 const DISK_BYTES: u64 = 1 << 20;
-/// Too small for a state.
+/// Size that is too small for a state.
 const TINY_BYTES: u64 = 8 << 10;
 /// Size of a file system after it is enlarged.
 const ENOUGH_BYTES: u64 = 256 << 20;
 
-/// Four replicas, the last of them on its own file system.
+/// Four replicas, the last of which has its own file system.
 struct Net {
     directory: PathBuf,
     homes: Vec<PathBuf>,
@@ -107,7 +106,7 @@ impl Net {
         &self.homes[VICTIM]
     }
 
-    /// Puts the victim's states on a separate file system that has no room for one.
+    /// Puts the victim's states on a separate file system without space for one.
     fn without_room_for_states(directory: &Path, capacity_bytes: u64) -> Net {
         let net = Net::new(directory, |journal| {
             journal.capacity_bytes = capacity_bytes;
@@ -123,7 +122,7 @@ impl Net {
         self.disk().join("journal.snapshots")
     }
 
-    /// Starts a replica, with its process set up by `prepare`.
+    /// Starts a replica whose process is configured by `prepare`.
     fn start_with(&mut self, replica: usize, prepare: impl FnOnce(&mut Command)) {
         assert!(self.processes[replica].is_none(), "it is already running");
         let log = File::options().create(true).append(true).open(self.log_path(replica)).expect("a log");
@@ -226,7 +225,7 @@ fn fill(config: &ClientConfig, stop: &AtomicBool) {
 /// Loads the cluster. `trouble` makes the victim fail, and `mend` repairs its disk. The cluster must make progress in
 /// between and afterwards; at the end all replicas must have executed the same blocks and accused no replica.
 fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut Net)) {
-    // Under load the disk may fail before a peer has connected to the victim.
+    // Under load, the disk may fail before a peer has connected to the victim.
     peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is connected"));
     let checked_clients = CheckedClients::start(&net.client, 4, 1).expect("clients start");
     let ground = checked_clients.ground.clone();
@@ -439,7 +438,7 @@ fn a_journal_fills_up_if_no_state_can_be_written() {
     });
 }
 
-/// Some replicas of a benchmark have no space at the start, and others run out of it during the run.
+/// Some replicas of a benchmark lack disk space at the start, and others run out of it during the run.
 #[test]
 fn a_bench_reports_replicas_without_disk_space() {
     with_own_mounts("bench", |directory| {

@@ -1,4 +1,4 @@
-//! Checks that the documents name only existing files, links, headings, symbols, commands, flags and traits.
+//! Checks that the documents refer only to existing files, links, headings, symbols, commands, flags and traits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,7 @@ fn crates() -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir()).collect()
 }
 
-/// All source text without comments, for looking up symbols and the traits that the documents show.
+/// All source text without comments, for looking up symbols and the traits shown in documents.
 static SOURCES: LazyLock<String> = LazyLock::new(|| {
     let this_file = Path::new(file!()).file_name().expect("it has a name");
     let mut text = String::new();
@@ -52,7 +52,7 @@ static SOURCES: LazyLock<String> = LazyLock::new(|| {
         let source = fs::read_to_string(&path).expect("a source is text");
         let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
         text.extend(code.flat_map(|line| [line, "\n"]));
-        // A module's name is a symbol too.
+        // A module's name is a symbol, too.
         text.push_str(path.file_stem().and_then(|stem| stem.to_str()).expect("a source has a name"));
         text.push('\n');
     }
@@ -73,14 +73,14 @@ fn quorate(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).expect("help is text"))
 }
 
-/// Returns the subcommands of a command, from its help.
+/// Returns the subcommands of a command, parsed from its help.
 fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned));
     names.filter(|name| name != "help").collect()
 }
 
-/// Every command of `quorate`, its words joined by spaces, with its flags.
+/// Every command of `quorate` as space-separated words, with its flags.
 static COMMANDS: LazyLock<Vec<(String, BTreeSet<String>)>> = LazyLock::new(|| {
     let mut commands = Vec::new();
     let mut open = vec![Vec::new()];
@@ -102,9 +102,9 @@ fn flags_in(text: &str) -> impl Iterator<Item = &str> {
 const FLAGS_OF_OTHERS: &[&str] =
     &["--release", "--workspace", "--locked", "--features", "--test", "--all-targets", "--all", "--check", "--bin"];
 
-/// Piece of a document that is code.
+/// Code in a document.
 enum Code<'a> {
-    /// Between backticks in a line of text.
+    /// Text between backticks.
     Span(&'a str),
     /// A line of a fenced block in this language.
     Line(&'a str, &'a str),
@@ -115,7 +115,7 @@ enum Code<'a> {
 /// Calls `see` with each piece of code and link of a document, and its line number.
 fn read<'a>(text: &'a str, mut see: impl FnMut(usize, Code<'a>)) {
     let mut fence: Option<&str> = None;
-    // A span may be broken over two lines, so text is read in paragraphs.
+    // A span may be wrapped over two lines, so text is read in paragraphs.
     let mut inside = false;
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
@@ -138,7 +138,7 @@ fn read<'a>(text: &'a str, mut see: impl FnMut(usize, Code<'a>)) {
             }
         }
         inside ^= line.matches('`').count() % 2 == 1;
-        // Links with code as their text.
+        // Links whose text is code.
         links(line, |target| see(number, Code::Link(target)));
     }
 }
@@ -185,7 +185,7 @@ fn check_link(document: &Path, target: &str) -> Result<(), Finding> {
 
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".md", ".txt", ".sh", ".patch", ".png"];
 
-/// Files that runs or users create, so no clone has them.
+/// Files created by runs or users, which are absent from a clone.
 const MADE_BY_USERS: &[&str] = &[
     "client.toml",
     "config.toml",
@@ -199,14 +199,14 @@ const MADE_BY_USERS: &[&str] = &[
     "rows.parquet",
 ];
 
-/// Returns the files that `crate/file` or `module/file` may stand for: below a crate's `src`, or a module's in it.
+/// Returns the files that `crate/file` or `module/file` may stand for: below a crate's `src`, or below a module in it.
 fn short_paths(path: &str) -> Vec<PathBuf> {
     let Some((name, rest)) = path.split_once('/') else { return Vec::new() };
     let named = crates().into_iter().filter(|of| of.ends_with(name)).map(|of| of.join("src").join(rest));
     named.chain(crates().into_iter().map(|of| of.join("src").join(path))).collect()
 }
 
-/// Checks a path in a document: relative to the root or the document, or short for a source file.
+/// Checks a path in a document: relative to the root or to the document, or abbreviated for a source file.
 fn check_path(document: &Path, path: &str) -> Result<(), Finding> {
     let path = path.split("::").next().expect("split gives one part at least");
     if MADE_BY_USERS.iter().any(|made| path.ends_with(made)) {
@@ -244,7 +244,7 @@ fn check_command(line: &str) -> Result<(), Finding> {
     }
 }
 
-/// Returns whether the words name this command: its words occur in order, starting with the first, possibly with flags
+/// Returns whether the words name this command: its words occur in order, starting with the first, with optional flags
 /// and values in between.
 fn names(name: &str, words: &[&str]) -> bool {
     let mut words = words.iter();
@@ -292,7 +292,7 @@ fn check_span(document: &Path, span: &str) -> Result<(), Finding> {
     Ok(())
 }
 
-/// Checks that a line of Rust in a document occurs in the sources, apart from its `//` comment.
+/// Checks that a line of Rust in a document occurs in the sources, ignoring its `//` comment.
 fn check_rust(line: &str) -> Result<(), Finding> {
     static SQUEEZED: LazyLock<String> = LazyLock::new(|| squeeze(&SOURCES));
     let code = squeeze(line.split("//").next().expect("split gives one part at least"));
@@ -303,7 +303,7 @@ fn check_rust(line: &str) -> Result<(), Finding> {
     }
 }
 
-/// Removes white space, and the commas that only wrapped lines have.
+/// Removes white space, and the commas that occur only in wrapped lines.
 fn squeeze(text: &str) -> String {
     let packed: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     packed.replace(",)", ")")
@@ -370,8 +370,8 @@ fn a_stale_name_is_found() {
     assert!(has(1, "b c") && has(1, "e.md") && has(4, "quorate x") && has(6, "g") && has(6, "h"), "{seen:?}");
 }
 
-/// Returns public types and traits without a doc comment, as `file:line: item`. Other items need one only if name and
-/// type are not enough, which no program can judge.
+/// Returns public types and traits without a doc comment, as `file:line: item`. Other items need one only if the name
+/// and type are insufficient, which no program can judge.
 fn undocumented(name: &str, source: &str) -> Vec<Finding> {
     const ITEMS: [&str; 4] = ["struct", "enum", "trait", "type"];
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
@@ -379,7 +379,7 @@ fn undocumented(name: &str, source: &str) -> Vec<Finding> {
         let words = line.strip_prefix("pub ").unwrap_or_default().trim_start_matches("unsafe ");
         ITEMS.contains(&words.split(' ').next().unwrap_or_default())
     };
-    // Attributes of several lines may be in between.
+    // Multi-line attributes may be in between.
     let ends = |line: &&&str| line.is_empty() || line.ends_with(['}', ';', '{']);
     let is_documented =
         |at: usize| lines[..at].iter().rev().take_while(|line| !ends(line)).any(|line| line.starts_with("///"));
@@ -403,8 +403,8 @@ fn every_public_type_is_documented() {
     );
 }
 
-/// What the documents say about the cluster that `quorate testnet` writes: the document, the statement, and the key in
-/// `config.toml` with its value.
+/// Statements of the documents about the cluster written by `quorate testnet`: the document, the statement, and the key
+/// in `config.toml` with its value.
 const DEFAULTS: &[(&str, &str, &str, &str)] = &[
     ("README.md", "`testnet` sets `channel = \"tls\"`", "channel", "tls"),
     ("README.md", "Clients sign what they send", "client_authentication", "ed25519"),
@@ -417,7 +417,7 @@ const DEFAULTS: &[(&str, &str, &str, &str)] = &[
     ("docs/STRANGERS.md", "in a cluster that admits `any`, which is the default", "clients.admitted", "any"),
 ];
 
-/// Words that contradict these defaults, in a paragraph that does not name the setting under which they are true.
+/// Words that contradict these defaults in a paragraph that does not name the setting under which they are true.
 const CONTRADICTIONS: &[(&str, &str)] = &[("not encrypted", "plain"), ("nothing is encrypted", "plain")];
 
 #[test]

@@ -1,4 +1,4 @@
-//! The README shows the counter as it is compiled.
+//! The README shows the same counter that is compiled.
 
 const README: &str = include_str!("../../../README.md");
 const COUNTER: &str = include_str!("../../../examples/counter/src/main.rs");

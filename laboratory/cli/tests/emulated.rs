@@ -9,16 +9,16 @@ use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(90);
 
 #[test]
 fn without_rights_there_is_one_error_with_the_alternative() {
     let mut command = quorate_heeding_signals();
     command.args(["bench", "--host", "emulated", "--network", "wan4"]);
-    /// Number of the right to create namespaces, `CAP_SYS_ADMIN`.
+    /// Number of the capability to create namespaces, `CAP_SYS_ADMIN`.
     const RIGHT: libc::c_ulong = 21;
-    // SAFETY: makes one system call between fork and exec. It fails for those who lack the right anyway.
+    // SAFETY: makes one system call between fork and exec, which fails harmlessly without the capability.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_CAPBSET_DROP, RIGHT, 0, 0, 0);
@@ -37,14 +37,14 @@ fn without_rights_there_is_one_error_with_the_alternative() {
     assert!(output.stdout.is_empty());
 }
 
-/// Keeps emulated networks apart: beside another, the time of a packet is that of the machine.
+/// Runs emulated networks one at a time: next to another one, packet times depend on the machine's load.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the emulators of this host. Prints why netem is not one of them.
+/// Returns the emulators available on this host. If netem is missing, prints the reason.
 fn emulators() -> Vec<&'static str> {
     let output = quorate(&[SHORT, &["--network", "lan", "--emulator", "netem"]].concat());
     let said = text(&output.stderr);
@@ -94,7 +94,7 @@ fn flags_of_the_network_have_clear_errors() {
     }
 }
 
-/// A small run that ends by itself.
+/// Flags of a small run that ends by itself.
 const SHORT: &[&str] =
     &["bench", "--host", "emulated", "--rate", "200", "--warmup", "500ms", "--duration", "2s", "--json", "-"];
 
@@ -159,12 +159,12 @@ fn privileged_a_killed_replica_returns_to_its_namespace() {
     assert!(result["events"].to_string().contains("replica 1 restarted"));
 }
 
-/// Largest difference between the kernel's TCP and the simulator's, as a share.
+/// Maximum relative difference between the kernel's TCP and the simulator's.
 const MODEL_ERROR: f64 = 0.15;
 
 /// One command at a time over a round trip of 20 ms, so that the machine's own time is small. Half of all commands
-/// lose nothing. About 4 in 100 wait for one minimum timeout, so the 99th percentile is among them, and about 1 in 1000
-/// waits for two.
+/// experience no loss. About 4 in 100 wait for one minimum timeout, so the 99th percentile is among them, and about 1
+/// in 1000 waits for two.
 #[test]
 #[ignore = "needs root"]
 fn privileged_losses_cost_in_the_simulator_what_they_cost_in_the_kernel() {
@@ -191,7 +191,8 @@ fn privileged_losses_cost_in_the_simulator_what_they_cost_in_the_kernel() {
             let off = (simulated / measured - 1.0).abs();
             assert!(off <= MODEL_ERROR, "rto_min {rto_min_ms} ms: {simulated} ms simulated, {measured} ms measured");
         }
-        // The plateau is the smoothed round trip, the minimum, and ticks of the kernel's clock above the median.
+        // The plateau exceeds the median by the smoothed round trip, the minimum timeout, and ticks of the kernel's
+        // clock.
         for [p50, p99] in [measured, simulated] {
             let cost = p99 - p50;
             assert!((rto_min_ms + 15.0..rto_min_ms + 60.0).contains(&cost), "rto_min {rto_min_ms} ms: {cost} ms");

@@ -1,4 +1,4 @@
-//! Commands that write a file, and what may stand where they write: a file, links, a FIFO, a device.
+//! Commands that write a file, with different kinds of existing files at the path: a file, links, a FIFO, a device.
 
 use crate::common::*;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 use std::thread;
 
-/// What stands where a command writes, or what its path leads to.
+/// Kind of file at the path of an output, or at the end of its links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Nothing,
@@ -29,7 +29,7 @@ const FORMER: &str = "former content";
 struct Place {
     kind: Kind,
     scratch: Scratch,
-    /// The path that the command is given.
+    /// The path passed to the command.
     path: String,
 }
 
@@ -61,10 +61,10 @@ impl Place {
         Place { kind, scratch, path }
     }
 
-    /// Runs the command, and returns its status, its messages and the content that arrived.
+    /// Runs the command, and returns its status, its messages and the written content.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String, Vec<u8>) {
         let reader = (self.kind == Kind::Fifo).then(|| {
-            // Opened for writing as well, so that neither waits for the other; the content fits into the pipe.
+            // Opened for reading and writing, so that neither side blocks; the content fits into the pipe.
             let mut pipe = File::options().read(true).write(true).open(&self.path).expect("it is there");
             thread::spawn(move || {
                 let (mut content, mut piece) = (Vec::new(), [0; 4096]);
@@ -89,7 +89,7 @@ impl Place {
         (output.status.code(), text(&output.stderr), arrived)
     }
 
-    /// Asserts that the name is still what it was, and that nothing but results was written.
+    /// Asserts that the path still has the same kind, and that only results were written.
     fn stays(&self, what: &str) {
         let named = fs::symlink_metadata(&self.path).map(|about| about.file_type());
         let is = |expected: bool| assert!(expected, "{what}: {} is no longer a {:?}", self.path, self.kind);
@@ -109,10 +109,10 @@ impl Place {
     }
 }
 
-/// Ends what a test reads from a FIFO.
+/// Marks the end of a test's data in a FIFO.
 const END: &[u8] = b"\0end of the test\0";
 
-/// Runs a command on each kind of place, and expects the same content in each.
+/// Runs a command on each kind of file, and expects the same content each time.
 fn writes_to_every_kind(name: &str, call: &[&str]) {
     let mut expected: Option<Vec<u8>> = None;
     for kind in KINDS {
@@ -132,7 +132,7 @@ fn writes_to_every_kind(name: &str, call: &[&str]) {
         }
         assert!(!arrived.is_empty() && arrived != FORMER.as_bytes(), "{what}: the result arrived");
         let length = expected.get_or_insert_with(|| arrived.clone()).len();
-        // Times in results differ by some digits.
+        // Times in results differ by a few digits.
         assert!(arrived.len().abs_diff(length) < length / 10 + 64, "{what}: {} bytes, not {length}", arrived.len());
     }
 }
@@ -156,7 +156,7 @@ fn results_are_written_to_every_kind_of_file() {
     writes_to_every_kind("html", &["lab", "report", &lab, "--html", "OUT"]);
     writes_to_every_kind("compare", &["lab", "compare", &lab, &lab, "--json", "OUT"]);
     writes_to_every_kind("lab-json", &["lab", "run", &experiment, "--dir", &lab, "--json", "OUT"]);
-    // Rows are replaced where the links of a directory lead.
+    // Rows are replaced at the target of a directory's links.
     let row = fs::read_dir(format!("{lab}/cells")).expect("there are rows").next().expect("a row").expect("it").path();
     fs::rename(&row, &other).expect("it can be moved");
     symlink(&other, &row).expect("it can be linked");
@@ -206,13 +206,13 @@ fn an_export_is_written_to_every_kind_of_file() {
     writes_to_every_kind("inspect-export", &["inspect", "--dir", &home, "--export", "OUT"]);
     let output = quorate(&["inspect", "--dir", &home, "--export", "/nonexistent/file"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    // The export goes on where standard output is, and the table follows.
+    // The export goes to standard output, followed by the table.
     let output = succeeds(&["inspect", "--dir", &home, "--export", "/dev/stdout"]);
     let said = text(&output.stdout);
     assert!(said.starts_with('{') && said.contains("\"line\":\"end\"") && said.trim_end().ends_with(|c| c != '}'));
 }
 
-/// Key files in every form: which a command replaces, and which it refuses without a change.
+/// Key files of every kind: some are replaced by the command, others are refused and left unchanged.
 #[test]
 fn a_key_file_is_replaced_where_it_is_or_refused() {
     let scratch = Scratch::new("files-keys");

@@ -31,7 +31,7 @@ fn a_graph_and_another_result_need_two_files() {
     assert!(said.contains("--json and --flame both name"), "{said}");
 }
 
-/// Where `perf` can sample, the graph has the replicas' threads, and the run keeps its other results and its status.
+/// If `perf` can sample, the graph shows the replicas' threads, and the run keeps its other results and its status.
 #[test]
 fn stacks_of_replicas_are_drawn_where_perf_can_sample() {
     let scratch = Scratch::new("flame");

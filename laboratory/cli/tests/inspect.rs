@@ -58,7 +58,7 @@ fn a_fault_is_reported_and_sets_the_exit_status() {
     let home = format!("{net}/replica-0");
     let segment = Path::new(&home).join("journal/000000000000.segment");
     let mut bytes = fs::read(&segment).expect("it can be read");
-    // In the first record: the first group begins after the first sector.
+    // Damages the first record: the first group starts after the first sector.
     bytes[580] ^= 1;
     fs::write(&segment, bytes).expect("it can be written");
     for flags in [&[][..], &["--verify"]] {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(60);
 
 const HEAD: &str = "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\n";
@@ -21,7 +21,7 @@ fn file(scratch: &Scratch, text: &str) -> String {
     path
 }
 
-/// Two simulated cells, two runs of each, and a claim that holds.
+/// Two simulated cells with two runs each, and a claim that holds.
 const SIMULATED: &str = "instruments = [\"simulated\"]
 [base]
 outstanding = 100
@@ -50,7 +50,7 @@ fn rows(result: &Value) -> &[Value] {
     result["rows"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The files that `.ci/run` runs as well: each instrument, end to end.
+/// The files that `.ci/run` also runs: each instrument, end to end.
 #[test]
 fn the_smoke_experiment_runs_on_each_instrument_and_its_claims_hold() {
     let scratch = Scratch::new("lab-smoke");
@@ -86,7 +86,7 @@ fn what_was_run_is_reused_and_reported_and_exported() {
     assert!(!told.contains("there already"), "{told}");
     let (second, told) = run(&[]);
     assert!(told.contains("4 runs are there already") && !told.contains("repetition"), "{told}");
-    // Rows come in the order in which they were run, or read.
+    // Rows are in the order in which they were run, or read.
     let sorted = |result: &Value| rows(result).iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     assert_eq!(sorted(&first), sorted(&second));
     let reported = json(&["lab", "report", &dir, "--json", "-"]);
@@ -153,10 +153,10 @@ fn repetitions_are_run_in_turns() {
     assert_eq!(order, expected, "{told}");
 }
 
-/// A replica cannot listen on a port that is taken.
+/// A replica cannot listen on an occupied port.
 #[test]
 fn a_cell_that_fails_is_shown_and_run_again_by_the_next_call() {
-    // Of ports that no other test uses: the replicas need the ones after it too, once it is free.
+    // Uses ports of no other test: the replicas also need the following ones once the port is free.
     let port = free_ports();
     let taken = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     let scratch = Scratch::new("lab-failed");
@@ -245,7 +245,8 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     }
 }
 
-/// Runs two cells, and sends a signal to this process or its child once the first cell is kept and the second runs.
+/// Runs two cells, and sends a signal to this process or its child while the second cell runs, after the first one was
+/// stored.
 fn ended_in_the_second_cell(scratch: &Scratch, whom: impl FnOnce(u32) -> u32, signal: i32) -> Output {
     let dir = scratch.path("dir");
     let long = "instruments = [\"real\"]\n[base]\noutstanding = 100\nwarmup = \"50ms\"\n[[axis]]\nkey = \"duration\"\n\
@@ -254,14 +255,14 @@ fn ended_in_the_second_cell(scratch: &Scratch, whom: impl FnOnce(u32) -> u32, si
     let mut command = quorate_heeding_signals();
     command.args(["lab", "run", &file, "--dir", &dir, "--json", "-"]).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    // The output of the second cell has a file while it runs.
+    // While the second cell runs, there is a file for its output.
     let start = Instant::now();
     let has = |ending: &str| cells(&dir).iter().any(|name| name.ends_with(ending));
     while !(has(".json") && has(".out")) {
         assert!(start.elapsed() < HANG, "the second cell has not started: {:?}", cells(&dir));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // SAFETY: sends a signal to a process that this test started and has not waited for, or to a child of it.
+    // SAFETY: sends a signal to a process that this test started and has not waited for, or to a child of that process.
     assert_eq!(unsafe { libc::kill(whom(child.id()) as libc::pid_t, signal) }, 0);
     child.wait_with_output().expect("it ends")
 }
@@ -285,7 +286,8 @@ fn a_signal_loses_only_the_cell_under_way() {
     assert_eq!(rows(&json(&["lab", "report", &dir, "--json", "-"])).len(), 1);
 }
 
-/// A terminal sends signals to all processes in the foreground, so a cell can end before its laboratory hears of it.
+/// A terminal sends signals to all processes in the foreground, so a cell can end before its laboratory receives the
+/// signal.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_cell_that_a_signal_ends_has_not_failed() {
@@ -302,7 +304,8 @@ fn a_cell_that_a_signal_ends_has_not_failed() {
     }
 }
 
-/// Waits for the process of a cell, and returns its id. Until it has its own program, it is a copy of the laboratory.
+/// Waits for the process of a cell, and returns its ID. Until it executes its own program, it is a copy of the
+/// laboratory.
 #[cfg(target_os = "linux")]
 fn cell_of(laboratory: u32) -> u32 {
     let is_cell = |id: &u32| {
@@ -412,7 +415,7 @@ max = 0
     assert_eq!(result["claims"][0]["verdict"], "does not hold", "{}", result["claims"]);
 }
 
-/// Plans as an instrument, for an FPGA and for a processor.
+/// Plans as an instrument, for an FPGA and for a CPU.
 #[test]
 fn plans_are_an_instrument() {
     const PLANS: &str = "instruments = [\"analytical\"]
@@ -463,7 +466,7 @@ direction = \"falls\"
     }
 }
 
-/// Formulas as an instrument: each cell once, exact, and a wrong value is refused where it stands.
+/// Formulas as an instrument: each cell runs once and is exact, and the error for a wrong value names its place.
 #[test]
 fn formulas_are_an_instrument() {
     const FORMULAS: &str = "instruments = [\"analytical\"]

@@ -1,4 +1,4 @@
-//! `client load` on a cluster that others use: it checks what it is asked for, and leaves nothing behind.
+//! `client load` on a cluster that others use: it validates its settings, and leaves nothing behind.
 
 use crate::common::*;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(120);
 
-/// A running cluster with one pair of somebody else.
+/// A running cluster with one key of another user.
 struct Net(String, #[allow(dead_code, reason = "the replicas end on drop")] Nodes, #[allow(dead_code)] Scratch);
 
 impl Net {
@@ -45,7 +45,7 @@ fn a_load_leaves_the_store_as_it_was() {
     assert_eq!(text(&succeeds(&["client", "--dir", &net.0, "get", "greeting"]).stdout), "hello\n");
 }
 
-/// Also when a signal ends it, while it is using its keys.
+/// Holds even if a signal ends it while it uses its keys.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interrupted_load_leaves_the_store_as_it_was() {
@@ -76,7 +76,7 @@ fn an_interrupted_load_leaves_the_store_as_it_was() {
     assert_eq!(net.keys(""), ["greeting"]);
 }
 
-/// What exceeds the store's limits, or is no command of it, is refused before anything is sent.
+/// Commands that exceed the store's limits or are unknown to it are refused before anything is sent.
 #[test]
 fn what_the_store_cannot_hold_is_refused_before_the_run() {
     let net = Net::start("loads-limits");
@@ -106,8 +106,8 @@ fn what_the_store_cannot_hold_is_refused_before_the_run() {
     }
 }
 
-/// The limit is the replicas', and a client does not know it. Nobody has to wait for the end of a load to learn that
-/// none of its commands can be ordered.
+/// The limit belongs to the replicas, and a client does not know it. The load must not run to its end before reporting
+/// that none of its commands can be ordered.
 #[test]
 fn commands_over_the_clusters_limit_end_a_load_at_once() {
     let scratch = Scratch::new("loads-large");

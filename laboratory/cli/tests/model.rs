@@ -1,4 +1,4 @@
-//! Tests `quorate model`: answers, sweeps, pages, and nonsense.
+//! Tests `quorate model`: answers, sweeps, pages, and invalid input.
 
 use crate::common::*;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn an_answer_has_every_key() {
     }
 }
 
-/// Flags change what they say: more copies, a timeout, the engine's counting, TCP.
+/// Each of these flags changes the answer: more copies, a timeout, the engine's counting, TCP.
 #[test]
 fn flags_change_the_answer() {
     let answer = |more: &[&str]| json(&[&["model", "pbft", "--loss", "0.1", "--json", "-"], more].concat());
@@ -79,7 +79,7 @@ fn a_sweep_is_a_table_json_and_a_page() {
     assert_eq!(faults, [1, 2, 3]);
 }
 
-/// Nonsense gets one error that names the flag, and exit status 2.
+/// Invalid input causes one error that names the flag, and exit status 2.
 #[test]
 fn nonsense_is_refused_with_status_2() {
     for (arguments, words) in [

@@ -1,4 +1,4 @@
-//! The notebook reads what `quorate lab export` writes.
+//! The notebook reads the output of `quorate lab export`.
 
 use crate::common::*;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const NOTEBOOK: &str = include_str!("../../../examples/notebook/rows.ipynb");
 const RESULTS: &str = include_str!("../../../docs/RESULTS.md");
 
-/// Quoted words of the notebook that are no columns of an export: those of pandas and matplotlib, and what it adds.
+/// Quoted words of the notebook that are not export columns: names of pandas and matplotlib, and its own.
 const OTHERS: &[&str] = &["mean", "std", "count", "half", "o", "batch"];
 
 /// Returns the source of each cell of a kind.
@@ -40,7 +40,7 @@ fn every_column_of_the_notebook_is_documented() {
     }
 }
 
-/// Runs the commands of the notebook's text, and then its code if Python and its libraries are there.
+/// Runs the commands in the notebook's text, and then its code if Python and its libraries are available.
 #[test]
 fn the_notebook_runs_on_exported_rows() {
     let scratch = Scratch::new("notebook");
@@ -49,7 +49,7 @@ fn the_notebook_runs_on_exported_rows() {
     assert_eq!(commands.len(), 3, "{text}");
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
-        // The simulator alone: what real clusters do is no matter of this test.
+        // Only the simulator: this test is not about real clusters.
         let more: &[&str] = if words[1] == "run" { &["--instrument", "simulated"] } else { &[] };
         let output = Command::new(env!("CARGO_BIN_EXE_quorate"))
             .args([&words[..], more].concat())

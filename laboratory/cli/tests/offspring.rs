@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(90);
 
 fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
@@ -59,7 +59,7 @@ fn children_die_with_their_parent_and_the_next_run_removes_its_files() {
     assert_eq!(victim.wait().expect("it ended").signal(), Some(libc::SIGKILL));
     wait_until("its replicas are gone", || processes(&place) == 4);
     assert!(directories(&place).contains(left), "a killed process cannot remove its directory");
-    // The next run removes the leftovers but not the directory of the live run, and removes its own when it ends.
+    // The next run removes the leftovers but not the live run's directory, and removes its own at its end.
     let short = ["bench", "--host", "processes", "--duration", "300ms", "--warmup", "0s", "--rate", "20"];
     let status = run(&short, &place).wait().expect("it ends");
     assert!(status.success() && !directories(&place).contains(left), "{status}: {:?}", directories(&place));
@@ -92,7 +92,7 @@ fn every_signal_ends_a_run_with_its_replicas_and_its_directory() {
         assert!(start.elapsed() < HANG, "{name} took {:?} to end", start.elapsed());
         assert_eq!(status.code(), Some(128 + signals[0]), "{name}: {status}");
         assert_eq!(directories(&place), Vec::<String>::new(), "{name}");
-        // After a second signal the kernel ends the replicas, soon after their parent.
+        // After a second signal, the kernel ends the replicas soon after their parent.
         wait_until("no replica runs", || processes(&place) == 0);
         assert!(Path::new(&place).exists());
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(60);
 
 fn node(home: &str, log: &str, flags: &[&str]) -> Child {
@@ -16,7 +16,7 @@ fn node(home: &str, log: &str, flags: &[&str]) -> Child {
     command.spawn().expect("a replica starts")
 }
 
-/// Queries the status until it is as wanted.
+/// Queries the status until it satisfies `wanted`.
 fn status(directory: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let start = Instant::now();
     loop {
@@ -60,7 +60,7 @@ fn the_status_shows_each_replica_and_what_needs_attention() {
     nodes.0[3].kill().and_then(|()| nodes.0[3].wait()).expect("it runs");
     let told = status(&net, |told| attention(&told["replicas"][0]).contains("is not connected to replica 3"));
     assert!(attention(&told["replicas"][3]).contains("does not answer: 127.0.0.1:"), "{told}");
-    // Without its journal the replica does not know its earlier statements, and abstains for now.
+    // Without its journal, the replica does not know its earlier statements, and abstains for now.
     for entry in fs::read_dir(home(3)).expect("it is there").flatten() {
         let name = entry.file_name().into_string().expect("UTF-8");
         if name == "journal" || name == "journal.snapshots" {
@@ -139,7 +139,7 @@ fn version_completions_and_manual_pages_are_printed() {
     assert!(node.contains("log\\-level"), "{node}");
 }
 
-/// A file system whose writes can be made to hang. Its image lies beside the place where it is mounted.
+/// A file system whose writes can be made to hang. Its image file is next to the mount point.
 #[cfg(target_os = "linux")]
 struct Hanging {
     at: String,
@@ -147,7 +147,7 @@ struct Hanging {
 
 #[cfg(target_os = "linux")]
 impl Hanging {
-    /// Returns `None`, after saying why, if this host has no loop devices.
+    /// Mounts an image; returns `None` and prints the reason if this host has no loop devices.
     fn mount(image: &str, at: &str) -> Option<Hanging> {
         fs::File::create(image).and_then(|file| file.set_len(1 << 30)).expect("an image");
         fs::create_dir(at).expect("a place for the disk");
@@ -178,14 +178,14 @@ impl Drop for Hanging {
     }
 }
 
-/// Runs a program of the system. An error is what it says.
+/// Runs a system program. The error is its output.
 #[cfg(target_os = "linux")]
 fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// A write that never returns gives no error, so only the time since it began shows that the disk hangs.
+/// A write that never returns causes no error, so a hanging disk shows only in the time since the write began.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "needs root"]

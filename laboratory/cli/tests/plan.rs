@@ -1,4 +1,4 @@
-//! Tests `quorate plan`: plans, pages, and nonsense.
+//! Tests `quorate plan`: plans, pages, and invalid input.
 
 use crate::common::*;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn a_plan_for_an_fpga_has_every_key() {
     assert_eq!(plan["other_devices"].as_array().map(Vec::len), Some(3));
     let sources = plan["sources"].as_array().expect("sources");
     assert!(sources.iter().all(|source| source["source"].as_str().is_some_and(|text| text.len() > 20)), "{plan}");
-    // Flags change what they say.
+    // Each of these flags changes the plan.
     let slices = |more: &[&str]| {
         let plan = json(&[&["plan", "fpga", "--json", "-"], more].concat());
         plan["points"][0]["total"]["slices"].as_f64().expect("a number")
@@ -63,7 +63,7 @@ fn a_plan_for_a_processor_has_every_key() {
     let paper = json(&["plan", "cpu", "--costs", "paper", "--cores", "6", "--json", "-"]);
     let rate = paper["points"][0]["on_cores"][0]["operations_per_s"].as_f64().expect("a rate");
     assert!((rate - 20_000.0).abs() < 1.0, "{paper}");
-    // A table of one's own.
+    // A custom table.
     let scratch = Scratch::new("plan-costs");
     let path = scratch.path("costs.toml");
     let shipped = include_str!("../../simulator/costs.toml");
@@ -94,7 +94,7 @@ fn plans_are_tables_and_pages() {
     assert!(table.contains("saturates one core first") && table.contains("on 1 core:"), "{table}");
 }
 
-/// Nonsense gets one error that names the flag, and exit status 2.
+/// Invalid input causes one error that names the flag, and exit status 2.
 #[test]
 fn nonsense_is_refused_with_status_2() {
     for (arguments, words) in [

@@ -25,7 +25,7 @@ fn the_demonstration_passes_and_shows_its_events() {
     }
 }
 
-/// Tortures a cluster for nine seconds, and returns the verdict, which has to be good.
+/// Tortures a cluster for nine seconds, and returns the verdict, which must be good.
 fn torture(protocol: &str, flags: &[&str]) -> Value {
     torture_for("0.15", protocol, flags)
 }
@@ -41,8 +41,8 @@ fn torture_for(minutes: &str, protocol: &str, flags: &[&str]) -> Value {
     verdict
 }
 
-/// Replicas that restart agree on keys anew, and what they promised before was authenticated by codes that prove
-/// nothing to others.
+/// Restarted replicas agree on keys anew, and their earlier statements were authenticated by MACs, which prove nothing
+/// to others.
 #[test]
 fn torture_finds_no_violation_where_votes_have_codes() {
     let with_codes = |profile, clients, replies| {
@@ -53,7 +53,7 @@ fn torture_finds_no_violation_where_votes_have_codes() {
     with_codes("domain", "ed25519", "mac");
 }
 
-/// Faults of three seconds over a transport over packets: replicas that were killed or paused find each other again.
+/// Three-second faults with a packet transport: replicas that were killed or paused find each other again.
 fn torture_over(transport: &str, channel: &str, protocol: &str) {
     torture_for("0.05", protocol, &["--transport", transport, "--channel", channel]);
 }

@@ -1,4 +1,4 @@
-//! Tests `--record` and `quorate replay` from a user's view.
+//! Tests `--record` and `quorate replay` from a user's point of view.
 
 use crate::common::*;
 use quorate_hosting::recording::{Entry, Reader, Tape, Writer};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(120);
 
 fn replay_json(file: &str) -> Value {
@@ -38,8 +38,8 @@ fn killed_processes_leave_recordings_that_can_be_replayed() {
     assert!(said.contains("the recording breaks off: its process was killed"), "{said}");
 }
 
-/// A simulation that a signal ends has a recording up to there: the rest of the run, whose load was stopped, is not
-/// that of the seed.
+/// A simulation that a signal ends has a recording up to that point. The rest of the run, whose load was stopped,
+/// differs from the seed's run.
 #[test]
 fn an_interrupted_simulation_ends_soon_and_its_recording_can_be_replayed() {
     let scratch = Scratch::new("interrupted");
@@ -69,7 +69,7 @@ fn an_interrupted_simulation_ends_soon_and_its_recording_can_be_replayed() {
     assert_eq!(status.code(), Some(128 + libc::SIGTERM));
     let result: Value = serde_json::from_slice(&fs::read(&written).expect("it was written")).expect("JSON");
     assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGTERM")), "{result}");
-    // With --until the whole run is not repeated, which would take as long as it was to take.
+    // With --until, the whole run, which would take as long as planned, is not repeated.
     let replayed = json(&["replay", &file, "--until", "1000000000", "--json", "-"]);
     assert_eq!((&replayed["end"], &replayed["torn_bytes"]), (&"broken-off".into(), &0.into()), "{replayed}");
     assert!(replayed["difference"].is_null() && replayed["steps"].as_u64() > Some(1000), "{replayed}");
@@ -107,7 +107,7 @@ fn a_difference_exits_with_1_and_shows_the_step() {
     let file = scratch.path("run.recording");
     let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
     succeeds(&[&["sim", "--protocol", "jolteon", "--record", &file][..], &load].concat());
-    // Chained HotStuff behaves differently from jolteon, but their messages have the same form.
+    // Chained HotStuff behaves differently from Jolteon, but their messages have the same encoding.
     let other = scratch.path("other.recording");
     let mut reader = Reader::open(file.as_ref()).expect("a recording");
     let mut header = reader.header().clone();

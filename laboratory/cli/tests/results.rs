@@ -1,4 +1,4 @@
-//! Tests the outputs of results, that no result is lost, and the exit status.
+//! Tests the outputs of results, their completeness, and the exit status.
 
 use crate::common::*;
 use quorate_client::{ClientConfig, StatusProbe};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that takes longer than this has hung; a busy machine is slow.
+/// Time after which a process counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(120);
 /// A benchmark that ends quickly.
 const SHORT: &[&str] = &["--warmup", "100ms", "--duration", "300ms"];
@@ -138,8 +138,8 @@ fn a_run_without_any_work_is_a_failure() {
     }
 }
 
-/// A run under chaos that completes nothing in the measured time is sound if the oracles say so: a hunt by exit status
-/// must not report it.
+/// A run under chaos that completes nothing in the measured time is sound if the oracles find no violation: a bug hunt
+/// by exit status must not report it.
 #[test]
 fn a_sound_run_under_chaos_succeeds_whatever_it_completed() {
     let call = "sim --protocol jolteon --dissemination replicas-certified --transport rudp --channel dtls --leader \
@@ -151,7 +151,7 @@ fn a_sound_run_under_chaos_succeeds_whatever_it_completed() {
     assert!(told.contains("1 seed") || told.contains("seeds"), "{told}");
 }
 
-/// With more Byzantine replicas than the cluster tolerates, the result names them, and a violation is not called a bug.
+/// With more Byzantine replicas than the cluster tolerates, the result names them, and does not call a violation a bug.
 #[test]
 fn more_than_f_byzantine_replicas_are_named() {
     let lies = ["--fault", "equivocate:0,equivocate:1", "--view-timeout-ms", "100"];
@@ -216,7 +216,7 @@ fn invalid_input_exits_with_2_including_files() {
     }
 }
 
-/// An endless device is refused as a settings file, like any other that is too large.
+/// An endless device is refused as a settings file, like any file that is too large.
 #[test]
 fn input_sizes_are_limited_while_reading() {
     for call in [
@@ -231,10 +231,10 @@ fn input_sizes_are_limited_while_reading() {
     }
 }
 
-/// Ticks of `/proc` per second, which is constant on Linux.
+/// Ticks per second in `/proc`; constant on Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Ticks of four processes after which the measurement is accurate to 2 %, although each process counts whole ticks.
+/// Minimum total ticks of four processes for a measurement accurate to 2 %, given that each process counts whole ticks.
 const MIN_TICKS: u64 = 200;
 
 /// Returns the CPU time of a process, user and system, in ticks.
@@ -352,7 +352,7 @@ fn an_interrupted_load_is_reported() {
     assert!(fs::read_to_string(&page).expect("it was written").contains("ended by SIGINT"));
 }
 
-/// A client that loads a running cluster reports the settings of that cluster, not the defaults of the bench.
+/// A client that puts load on a running cluster reports that cluster's settings, not the defaults of bench.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_load_describes_its_cluster_and_replicas_count_all_their_threads() {
@@ -374,7 +374,7 @@ fn a_load_describes_its_cluster_and_replicas_count_all_their_threads() {
         &json,
         "--payload",
         "2000",
-        // A block of this cluster holds no larger bundle.
+        // Larger than a block of this cluster can hold.
         "--bundle",
         "50",
     ];
@@ -396,8 +396,8 @@ fn a_load_describes_its_cluster_and_replicas_count_all_their_threads() {
     let config = ClientConfig::load(&Path::new(&net).join("client.toml")).expect("it was written");
     let mut probe = StatusProbe::connect(&config).expect("a socket");
     let spent = || -> u64 { nodes.0.iter().map(|node| ticks(node.id())).sum() };
-    // The reported time lies between the first and the second reading of the kernel's clocks, however long that takes
-    // on a busy machine. A status may be a copy of a recent one; the second status is not.
+    // The reported time lies between the first and the second reading of the kernel's clocks, even on a busy machine. A
+    // status may be a copy of a recent one; the second status is not.
     let mut told = || {
         probe.read(HANG).expect("a status");
         thread::sleep(Duration::from_secs(1));
@@ -435,7 +435,7 @@ fn a_load_with_bundles_above_the_block_size_is_refused() {
     assert!(said.contains(lowered) && told.contains(lowered), "the default is lowered: {told}{said}");
 }
 
-/// The run reports why a replica exited at once, although no client could connect.
+/// The run reports why a replica exited immediately, although no client could connect.
 #[test]
 fn a_replica_that_exits_at_once_is_reported_with_its_output() {
     let port = free_ports();

@@ -1,12 +1,12 @@
-//! Each tag of a hash is declared once and used once.
+//! Each hash tag is declared once and used once.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Computes some hashes again, because it trusts no other code.
+/// Independent checker, which recomputes some hashes because it trusts no other code.
 const READER: &str = "engine/operator/src/inspection/check/";
-/// Code of tests, whose hashes nobody else makes.
+/// Test code, whose hashes are computed nowhere else.
 const TESTKIT: &str = "laboratory/testkit/";
 const TABLE: &str = "engine/types/src/tags.rs";
 
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the sources of all crates, by their paths, without those in directories other than `src`.
+/// Returns the sources below `src` of all crates, by path.
 fn sources() -> BTreeMap<String, String> {
     let mut open: Vec<PathBuf> = ["engine", "laboratory"]
         .iter()
@@ -44,7 +44,7 @@ fn names(table: &str) -> Vec<&str> {
     table.lines().filter_map(|line| line.trim().split_once(" = b\"").map(|(name, _)| name)).collect()
 }
 
-/// Counts a name that no letter follows.
+/// Counts a name's occurrences as a whole word.
 fn uses(text: &str, name: &str) -> usize {
     let wanted = format!("tags::{name}");
     text.match_indices(&wanted)
@@ -52,7 +52,7 @@ fn uses(text: &str, name: &str) -> usize {
         .count()
 }
 
-/// Returns the tags that are used in another number of places than one, and the hashers with a tag of their own.
+/// Returns the tags with more or fewer than one use, and the hashers with a literal tag.
 fn faults(sources: &BTreeMap<String, String>) -> Vec<String> {
     let table = &sources[TABLE];
     let mut faults = Vec::new();
@@ -84,7 +84,7 @@ fn each_tag_of_a_hash_is_declared_once_and_used_in_one_place() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The test above finds what it looks for.
+/// Shows that the test above can fail.
 #[test]
 fn a_second_use_of_a_tag_is_found() {
     let mut sources = sources();

@@ -1,11 +1,11 @@
-//! Tests `quorate twins` and `quorate museum` from a user's view.
+//! Tests `quorate twins` and `quorate museum` from a user's point of view.
 
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Returns an empty directory for a test, below the one that cargo provides.
+/// Returns an empty directory for a test, below cargo's temporary directory.
 fn scratch(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);

@@ -7,10 +7,10 @@ pub fn available() -> usize {
     platform::allowed().map_or_else(|_| std::thread::available_parallelism().map_or(1, usize::from), |all| all.len())
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts, on a few cores until it is dropped.
+/// Pins the calling thread, and the threads and processes that it starts, to a few cores until dropped.
 pub struct Pinned {
     before: Vec<usize>,
-    /// The thread that was pinned has to drop this.
+    /// Not `Send`: only the pinned thread may drop this.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -31,8 +31,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread to one of the cores that it may use, counted from 0; beyond their
-    /// number, it starts over.
+    /// Pins the calling thread to one of its allowed cores: index `core` modulo their number.
     ///
     /// # Errors
     /// If the system refuses.
@@ -45,7 +44,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It may fail only if the cores were taken from this process since; the thread then stays where it is.
+        // Fails only if this process has lost these cores in the meantime; the thread then stays where it is.
         let _ = platform::allow(&self.before);
     }
 }

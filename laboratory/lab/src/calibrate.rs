@@ -1,4 +1,4 @@
-//! Measures the costs on this machine that the simulator charges, by running the code that causes them.
+//! Measures, on this machine, the costs that the simulator charges, by running the code that incurs them.
 
 mod clients;
 mod devices;
@@ -41,7 +41,7 @@ const LARGE_BYTES: usize = 64 << 10;
 const COMMANDS: usize = 100;
 const BUNDLES_IN_BLOCK: usize = 4;
 const BLOCKS: usize = 50;
-/// Payloads of the executed commands. The difference is the cost of a byte.
+/// Payload sizes of the executed commands, in bytes. The difference gives the cost per byte.
 const PAYLOADS_BYTES: [usize; 2] = [0, 1024];
 const US_PER_NS: f64 = 1e-3;
 
@@ -56,13 +56,13 @@ pub enum CalibrateError {
     Frames { wire: String, source: io::Error },
     #[error("cannot measure the journal: {0}")]
     Journal(#[from] JournalError),
-    /// A specification that calibrates running replicas failed.
+    /// A calibration run on real replicas failed.
     #[error("cannot calibrate running replicas: {0}")]
     Running(String),
 }
 
-/// Returns the nanoseconds of processor time per call of `work`, in the fastest round. Other work on the machine
-/// lengthens the time on the clock much more than the processor time of this thread.
+/// Returns the CPU time per call of `work` in the fastest round, in nanoseconds. Other work on the machine distorts
+/// wall-clock time far more than this thread's CPU time.
 fn time(mut work: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
@@ -76,7 +76,7 @@ fn time(mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// How much is run on real replicas.
+/// Amount of work measured on real replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// About two minutes on a quiet machine.
@@ -85,13 +85,13 @@ pub enum Extent {
     Sample,
 }
 
-/// Returns the specifications that real replicas run.
+/// Returns the specifications for real replicas.
 pub fn specifications() -> Vec<BenchSpec> {
     running::specs()
 }
 
-/// Measures this machine. `journal` is the directory for which writes of a journal are timed; without it, journals are
-/// in memory and `flush_us` is 0, as in runs of `quorate bench`.
+/// Measures this machine. `journal` is the directory in which to time journal writes; without it, journals are in
+/// memory and `flush_us` is 0, as in runs of `quorate bench`.
 ///
 /// # Errors
 /// If loopback does not work, the directory cannot be written, keys cannot be created, or replicas cannot be run.
@@ -120,7 +120,7 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
         let before = table.clone();
         measure(&mut table).or_else(|error| if partial::goes_on() { Err(error) } else { Ok(()) })?;
         if !partial::goes_on() {
-            // The stage was cut short, so that what it wrote is not a measurement.
+            // The stage was cut short, so its entries are not measurements.
             table = before;
             let left: Vec<&str> = stages[at..].iter().map(|(name, _)| *name).collect();
             let so_far = || format!("before measuring {}; these costs are from the shipped table", left.join(", "));
@@ -134,11 +134,11 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
     Ok(table)
 }
 
-/// Tables of entries.
+/// Paths of the table's nested tables of entries.
 const TABLES: [&str; 11] =
     ["client", "core", "frames", "gateway", "hash", "journal", "memory", "scheduler", "signatures", "steps", "wire"];
 
-/// Notes that the entries which no run has decided were measured alone.
+/// Marks all entries that no run has decided as measured in isolation.
 fn mark_alone(table: &mut CostTable) {
     let decided = std::mem::take(&mut table.sources);
     table.sources = TABLES.map(|path| (path.to_owned(), CostSource::Alone)).into();
@@ -189,8 +189,7 @@ fn codec(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// Returns blocks of new commands, since an executed command is not executed again. `next` is the first sequence
-/// number.
+/// Returns blocks of new commands, since each command executes only once. `next` is the first sequence number.
 fn blocks(payload_bytes: usize, next: &mut u64) -> Vec<Vec<Bundle>> {
     let payload = vec![0; payload_bytes];
     let mut bundle = || {

@@ -1,5 +1,5 @@
-//! `docs/CONFIGURATION.md` and the JSON Schemas beside it: every key of `config.toml` and `client.toml`, from the
-//! declarations of the keys.
+//! Generates `docs/CONFIGURATION.md` and the JSON Schemas beside it: every key of `config.toml` and `client.toml`, from
+//! the declarations of the keys.
 
 use quorate_client::ClientConfig;
 use quorate_node::NodeConfig;

@@ -13,16 +13,16 @@ use serde::Serialize;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
-/// Clients in addition to the load. All their commands and answers are recorded and checked.
+/// Clients in addition to the load, whose commands and answers are all recorded and checked.
 const CHECKED_CLIENTS: usize = 4;
 /// The Byzantine replica. It leads the first view and every fourth one after it.
 const LIAR: u16 = 0;
-/// The replica to kill while the leader is Byzantine, so that more than f are faulty until it restarts.
+/// The replica to kill during the leader's misbehaviour, so that more than f are faulty until it restarts.
 const VICTIM: u16 = 3;
-/// Outstanding commands per client of the load: few enough for a machine that is also used for other work.
+/// Outstanding commands per client of the load: few, for machines that also do other work.
 const OUTSTANDING: u32 = 400;
 
-/// Records of the store: few, because the clock of the misbehaviour runs while they are written.
+/// Records of the store. Few, because the misbehaviour's clock runs while they are written.
 const RECORDS: u64 = 1000;
 
 /// An event of the demonstration, with its explanation.
@@ -32,7 +32,7 @@ pub struct Scene {
     pub text: &'static str,
 }
 
-/// The scenes, in order; [`spec`] makes them happen.
+/// The scenes in order. [`spec`] produces them.
 pub const SCENES: &[Scene] = &[
     Scene {
         at_s: 4,
@@ -84,7 +84,7 @@ pub fn spec() -> BenchSpec {
 /// Outcome of the demonstration: the measurements of the load, and the verdict on the checked clients.
 #[derive(Debug, Serialize)]
 pub struct Demonstration {
-    /// As `quorate bench` reports it.
+    /// Result in the format of `quorate bench`.
     pub load: BenchResult,
     pub checked_clients: History,
 }
@@ -92,7 +92,7 @@ pub struct Demonstration {
 /// Observations of the checked clients.
 #[derive(Debug, Serialize)]
 pub struct History {
-    /// Commands that they began.
+    /// Commands issued.
     pub operations: u64,
     /// Commands that were never answered.
     pub unanswered: u64,
@@ -120,7 +120,7 @@ impl DemoError {
         }
     }
 
-    /// Returns whether the arguments are wrong, rather than the run having failed.
+    /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_wrong_call(),
@@ -148,7 +148,7 @@ pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<Demonstration,
     Ok(Demonstration { load, checked_clients })
 }
 
-/// Stops the checked clients at the end of the measured time, so that they get their last answers before the replicas
+/// Stops the checked clients at the end of the measured time, so that their last answers arrive before the replicas
 /// stop.
 struct Caller<'a> {
     watcher: &'a mut dyn Watcher,
@@ -178,7 +178,7 @@ impl Demonstration {
         self.checked_clients.violations.is_empty() && self.load.agreement == Agreement::Agreed
     }
 
-    /// Returns a message if a signal ended the demonstration early: it then shows nothing.
+    /// Returns a message if a signal ended the demonstration early, in which case it shows nothing.
     pub fn unfinished(&self) -> Option<String> {
         self.load.partial.as_ref().map(|partial| format!("the demonstration is incomplete: {partial}"))
     }

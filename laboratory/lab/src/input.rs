@@ -1,15 +1,14 @@
-//! Reads files that the caller names. Sizes are checked while reading, so that endless devices and pipes are refused
-//! too.
+//! Reads user-specified files. Checks sizes while reading, so that endless devices and pipes are refused too.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Maximum size in bytes of a settings file: an experiment, a network or a cost table.
+/// Maximum size of a settings file (experiment, network or cost table), in bytes.
 pub const MAX_SETTINGS_BYTES: u64 = 1 << 20;
-/// Maximum size in bytes of a scenario file.
+/// Maximum size of a scenario file, in bytes.
 pub const MAX_SCENARIOS_BYTES: u64 = 8 << 30;
-/// Maximum length in bytes of a line of a scenario file.
+/// Maximum length of a line of a scenario file, in bytes.
 pub const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// Reads a settings file.

@@ -1,8 +1,8 @@
 //! quorate: experiments, results and reports.
 //!
-//! [`spec`] defines what to run, [`result`] holds the measurements, and [`report`] renders them as a page.
-//! [`emulation`] is the network between replicas in namespaces of one host. [`experiments`] are files that vary a spec,
-//! with claims about the results.
+//! [`spec`] defines a run, [`result`] holds the measurements, and [`report`] renders them as a page. [`emulation`]
+//! provides a network between replicas in namespaces of one host. [`experiments`] reads files that vary a spec and make
+//! claims about the results.
 
 pub mod affinity;
 pub mod bench;

@@ -1,12 +1,12 @@
-//! Values of the flags that change the links of a simulated or an emulated network, or a simulated machine.
+//! Value parsers of flags that change the links of a simulated or emulated network, or a simulated machine.
 
-/// Maximum megabits per second of a network card.
+/// Maximum bandwidth of a network interface, in Mbit/s.
 const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 /// Maximum delay of a link in milliseconds, as in network files.
 const MAX_DELAY_MS: f64 = 3_600_000.0;
-/// Maximum microseconds that a router takes for a packet.
+/// Maximum processing time of a router per packet, in microseconds.
 const MAX_ROUTER_US: f64 = 1e6;
-/// Maximum factor between the processor times of two machines, either way.
+/// Maximum ratio between two machines' CPU times.
 const MAX_CPU_FACTOR: f64 = 100.0;
 
 pub(crate) fn parse_loss(text: &str) -> Result<f64, String> {

@@ -1,14 +1,14 @@
-//! What else the machine did during a run, from `/proc`.
+//! Activity of the rest of the machine during a run, from `/proc`.
 
 use crate::experiments::row::{MIN_SECONDS_OF_VARIATION, Noise};
 use crate::experiments::statistics::{deviation, mean};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Processor time of the whole machine since it started, in clock ticks over all cores.
+/// CPU time of the whole machine since boot, in clock ticks summed over cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ticks {
-    /// Everything, idle time and stolen time included.
+    /// Total, including idle and stolen time.
     pub total: u64,
     pub idle: u64,
     /// Time that the hypervisor took.
@@ -19,9 +19,9 @@ pub struct Ticks {
 pub struct Meter {
     at: Instant,
     ticks: Option<Ticks>,
-    /// Total time in which some thread waited for a core, in microseconds.
+    /// Total time during which at least one thread waited for a core, in microseconds.
     waited_us: Option<u64>,
-    /// Processor time of this process and of the children that it has waited for.
+    /// CPU time of this process and of the children it has reaped.
     own: Duration,
 }
 
@@ -30,13 +30,13 @@ impl Ticks {
     pub fn parse(stat: &str) -> Option<Ticks> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        // user nice system idle iowait irq softirq steal; guest time, which follows, is part of user and nice.
+        // user nice system idle iowait irq softirq steal; the guest times after them are part of user and nice.
         let all = fields.get(..8)?;
         Some(Ticks { total: all.iter().sum(), idle: all[3] + all[4], steal: all[7] })
     }
 }
 
-/// Parses the total of the line `some` of `/proc/pressure/cpu`, in microseconds.
+/// Parses the total of the `some` line of `/proc/pressure/cpu`, in microseconds.
 pub fn parse_pressure(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
@@ -67,7 +67,7 @@ impl Meter {
     }
 }
 
-/// Returns the stolen time and the time of others between two points; `None` if no time has passed.
+/// Returns the noise between two points in time; `None` if no time has passed.
 pub fn noise_of(before: Ticks, after: Ticks, own: Duration, ticks_per_second: f64) -> Option<Noise> {
     let grown = |of: fn(&Ticks) -> u64| of(&after).saturating_sub(of(&before)) as f64;
     let (total, steal) = (grown(|ticks| ticks.total), grown(|ticks| ticks.steal));
@@ -81,7 +81,7 @@ pub fn noise_of(before: Ticks, after: Ticks, own: Duration, ticks_per_second: f6
 }
 
 /// Returns the coefficient of variation in percent; `None` with fewer than [`MIN_SECONDS_OF_VARIATION`] values, or if
-/// nothing was completed.
+/// nothing completed.
 pub fn variation_percent(per_second: &[f64]) -> Option<f64> {
     if per_second.len() < MIN_SECONDS_OF_VARIATION {
         return None;

@@ -1,4 +1,4 @@
-//! Runs that a signal ends early. The measurements so far are still a result, marked as partial.
+//! Runs that a signal ends early. Their measurements up to then are a result, marked as partial.
 
 use quorate_node::interrupt;
 
@@ -7,8 +7,7 @@ pub(crate) fn goes_on() -> bool {
     interrupt::requested().is_none()
 }
 
-/// Returns the note of a partial result: the signal that ended the run, and how far the run had come. `None` without a
-/// signal.
+/// Returns the note of a partial result: the signal that ended the run, and its progress. `None` without a signal.
 pub(crate) fn partial(so_far: impl FnOnce() -> String) -> Option<String> {
     interrupt::requested().map(|signal| format!("ended by {signal} {}", so_far()))
 }

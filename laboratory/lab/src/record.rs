@@ -1,27 +1,27 @@
-//! Structs of results whose fields are declared once: type, unit, meaning and figure.
+//! Structs of results. Each field is declared once: type, unit, meaning and figure.
 
 use crate::experiments::Figure;
 use crate::text::{figure, fill};
 use quorate_types::ReplicaId;
 use quorate_types::text::count;
 
-/// Gets a figure from a struct.
+/// Reads a figure from a struct.
 pub type Getter<T> = fn(&T) -> Option<f64>;
 
-/// Field of a struct of results: a key of its JSON and, if it has a figure, a column of rows.
+/// Field of a result struct: a key of its JSON and, if it is a figure, a column of rows.
 pub struct Field<T> {
     pub key: &'static str,
-    /// Empty if the value has none.
+    /// Unit; empty without one.
     pub unit: &'static str,
-    /// The documentation, with the spaces of its comments.
+    /// Documentation, with the leading spaces of its comments.
     pub(crate) doc: &'static str,
     pub(crate) figure: &'static str,
     pub(crate) of: Option<Getter<T>>,
     /// Whether the figure is a whole number.
     pub(crate) whole: bool,
-    /// Gets the value for a table; `None` if it is absent, or of a type that lines do not show.
+    /// Formats the value for a table; `None` if it is absent, or its type has no one-line form.
     pub(crate) text: fn(&T) -> Option<String>,
-    /// Note beside its row in the terminal's table; empty if it has no row.
+    /// Note in its row of the terminal's table; empty if it has no row.
     pub note: &'static str,
 }
 
@@ -30,14 +30,14 @@ pub trait Record: Sized + 'static {
     const FIELDS: &'static [Field<Self>];
 }
 
-/// Calls a closure of `measured!`.
+/// Helps type inference for the closures of `measured!`.
 pub(crate) fn get<M, T>(measured: &M, of: impl FnOnce(&M) -> T) -> T {
     of(measured)
 }
 
-/// A value that a line of a table can show.
+/// Value with a one-line form.
 pub trait Value {
-    /// Returns the value as a figure; `None` if it is absent, or no number.
+    /// Returns the value as a figure; `None` if it is absent or not a number.
     fn number(&self) -> Option<f64> {
         None
     }
@@ -101,10 +101,10 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// A field of any type: `(&Own(&field)).text()` is the text of a [`Value`], and `None` for another type.
+/// Field of any type. `(&Own(&field)).text()` is the text of a [`Value`], and `None` for other types.
 pub struct Own<'f, T>(pub &'f T);
 
-/// The text of a value; a method call prefers it to [`Absent`].
+/// Text of a [`Value`]. Method resolution prefers it to [`Absent`].
 pub trait Present {
     fn text(&self) -> Option<String>;
 }
@@ -115,7 +115,7 @@ impl<T: Value> Present for Own<'_, T> {
     }
 }
 
-/// The text of what is no value.
+/// Fallback for types that are not a [`Value`].
 pub trait Absent {
     fn text(&self) -> Option<String> {
         None
@@ -124,7 +124,7 @@ pub trait Absent {
 
 impl<T> Absent for &Own<'_, T> {}
 
-/// Fills a template, as [`fill`] does, with the fields of a record.
+/// Fills a template with the fields of a record, as [`fill`] does.
 pub(crate) fn describe<T: Record>(record: &T, template: &str) -> String {
     fill(template, &|key| {
         let field = T::FIELDS.iter().find(|field| field.key == key).expect("templates name fields");
@@ -133,20 +133,20 @@ pub(crate) fn describe<T: Record>(record: &T, template: &str) -> String {
 }
 
 impl<T> Field<T> {
-    /// Returns the documentation without the point at its end.
+    /// Returns the documentation without its final period.
     pub fn about(&self) -> &'static str {
         self.doc.trim().trim_end_matches('.')
     }
 
-    /// Returns the figure that the field is, and how to get it; `None` if it is none.
+    /// Returns the field's figure and its getter; `None` if the field is not a figure.
     pub fn figure(&self) -> Option<(Figure, Getter<T>)> {
         Some((Figure { whole: self.whole, ..Figure::new(self.figure, self.unit, self.about()) }, self.of?))
     }
 }
 
-/// Declares a struct of results. After the type of a field may stand its unit, and the figure of rows that it is:
-/// `pub sent: u64 ["packets"]`, `pub views: u64 ["views" as views]`. With `in table` and a note after it, a figure also
-/// gets a row of the terminal's table.
+/// Declares a struct of results. A field's type may be followed by its unit and the figure of rows that it provides:
+/// `pub sent: u64 ["packets"]`, `pub views: u64 ["views" as views]`. With `in table` and a note, a figure also gets a
+/// row in the terminal's table.
 macro_rules! record {
     (
         $(#[$outer:meta])*
@@ -195,7 +195,7 @@ macro_rules! record {
     };
 }
 
-/// Declares a struct of results, as `record!` does, with the way to get each field from the measurements.
+/// Declares a struct of results, as `record!` does, with a closure that derives each field from the measurements.
 macro_rules! measured {
     (
         $(#[$outer:meta])*

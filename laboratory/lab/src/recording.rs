@@ -31,11 +31,10 @@ pub(crate) fn of_replica(spec: &BenchSpec, replica: ReplicaId) -> Option<Recordi
     spec.recording(replica).map(|file| RecordingConfig { file, limit_mb: spec.record_limit_mb })
 }
 
-/// Creates the directory of the recordings if it is the one that the call names, and removes the recordings of an
-/// earlier run.
+/// Creates the directory of the recordings if the command names it, and removes the recordings of an earlier run.
 ///
 /// # Errors
-/// The path that cannot be created or cleared, and why.
+/// The path that cannot be created or cleared, and the I/O error.
 pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), (PathBuf, io::Error)> {
     if let Some(record) = spec.record.as_ref().filter(|record| record.replica.is_none()) {
         let path = PathBuf::from(&record.path);
@@ -52,10 +51,10 @@ pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), (PathBuf, io::Error)> {
     Ok(())
 }
 
-/// Removes the recordings of an earlier run, including those of restarts.
+/// Removes the recordings of an earlier run, including restarts.
 ///
 /// # Errors
-/// If something else has such a name, which is left alone, or a file cannot be removed.
+/// If a different kind of file has such a name, which is left alone, or a file cannot be removed.
 pub(crate) fn clear(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default();
@@ -73,7 +72,7 @@ pub(crate) fn clear(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a file is a recording or belongs to a restart of the same replica: `NAME`, `NAME.1`, `NAME.2`.
+/// Returns whether a file is a recording of this replica or of one of its restarts: `NAME`, `NAME.1`, `NAME.2`.
 fn is_start_of(recording: &std::ffi::OsStr, file: &OsString) -> bool {
     let Some(rest) = file.as_encoded_bytes().strip_prefix(recording.as_encoded_bytes()) else { return false };
     match rest.split_first() {

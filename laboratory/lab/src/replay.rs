@@ -31,8 +31,8 @@ pub struct ReplayArgs {
     /// Stop after this many steps, and do not rerun a simulation.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pub until: Option<u64>,
-    /// Report how long clients' bundles took from their arrival to their proposal and commit, and list the slowest
-    /// bundle of each of this many blocks.
+    /// Report the time of clients' bundles from arrival to proposal and to commit, and list the slowest bundle of each
+    /// of this many blocks.
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(..=MAX_SLOWEST))]
     pub requests: Option<u64>,
     /// Write the result as JSON to this file; - is standard output.
@@ -44,7 +44,7 @@ pub struct ReplayArgs {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayResult {
     pub file: String,
-    /// Version of quorate that made the recording.
+    /// Version of quorate that wrote the recording.
     pub recorded_by: String,
     pub protocol: &'static str,
     /// Number of replicas, n.
@@ -65,7 +65,7 @@ pub struct ReplayResult {
     pub commands: u64,
     /// Number of restarts after a crash.
     pub restarts: u64,
-    /// How the recording ends: `complete`, `limit`, `broken-off`; `not-reached` if the replay stopped before its end.
+    /// Ending of the recording: `complete`, `limit`, `broken-off`; `not-reached` if the replay stopped before its end.
     pub end: &'static str,
     /// Bytes of an incomplete chunk at the end.
     pub torn_bytes: u64,
@@ -75,7 +75,7 @@ pub struct ReplayResult {
     pub difference: Option<StepDifference>,
     /// Result of rerunning a simulation.
     pub rerun: Option<RerunResult>,
-    /// How long clients' bundles took, with `--requests`.
+    /// Times of clients' bundles, with `--requests`.
     pub requests: Option<RequestTimes>,
 }
 
@@ -124,7 +124,7 @@ pub struct RunDifference {
 /// Replays a recording, and passes the replicas' inputs and actions to `audience`.
 ///
 /// # Errors
-/// If the recording cannot be read, or cannot have been made by a replica.
+/// If the recording cannot be read, or no replica can have written it.
 pub fn run(args: &ReplayArgs, audience: Option<Audience<'_>>) -> Result<ReplayResult, RecordingError> {
     let mut reader = Reader::open(&args.file)?;
     let mut requests = args.requests.map(|_| Requests::default());

@@ -7,27 +7,27 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How long the bundles of a recording took, at the replicas that were recorded.
+/// Times of the bundles in a recording, at the recorded replicas.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RequestTimes {
-    /// Bundles that arrived and were committed; each counts once for each recorded replica.
+    /// Bundles that arrived and committed; each counts once per recorded replica.
     pub bundles: usize,
-    /// Commands in them.
+    /// Commands in these bundles.
     pub commands: usize,
-    /// Bundles that arrived and were not committed before the end of the replay.
+    /// Bundles that arrived, but did not commit before the end of the replay.
     pub open: usize,
-    /// Bundles whose block was proposed by the replica itself after they arrived there; only these have the first two
-    /// parts of the time.
+    /// Bundles that arrived at a replica before it proposed them itself; only these have the first two parts of the
+    /// time.
     pub proposed: usize,
-    /// From arrival to the proposal of the block that names the bundle.
+    /// From arrival to the proposal of the block with the bundle.
     pub until_proposal: Option<Quantiles>,
-    /// From that proposal to the block's commit.
+    /// From this proposal to the block's commit.
     pub until_commit: Option<Quantiles>,
     /// From arrival to commit.
     pub together: Option<Quantiles>,
-    /// The longest time from the start of a turn to that of the next, between arrival and commit.
+    /// Longest time between the starts of two consecutive iterations between arrival and commit.
     pub longest_pause: Option<Quantiles>,
-    /// The bundles that took longest, one of each block, in falling order.
+    /// Slowest bundles, one per block, in descending order.
     pub slowest: Vec<SlowRequest>,
 }
 
@@ -40,7 +40,7 @@ pub struct Quantiles {
     pub max_ms: f64,
 }
 
-/// The bundle of a block that took longest.
+/// Slowest bundle of a block.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SlowRequest {
     pub replica: u16,
@@ -49,9 +49,9 @@ pub struct SlowRequest {
     pub commands: usize,
     pub view: u64,
     pub height: u64,
-    /// Arrival, in milliseconds since the replica started.
+    /// Arrival, in milliseconds since the replica's start.
     pub received_ms: f64,
-    /// Until the proposal, if this replica made it.
+    /// From arrival to the proposal, if this replica made it.
     pub until_proposal_ms: Option<f64>,
     /// From arrival to commit.
     pub latency_ms: f64,
@@ -59,7 +59,7 @@ pub struct SlowRequest {
 }
 
 impl RequestTimes {
-    /// Summarizes what a replay collected, with the `slowest` bundles in full.
+    /// Summarizes the times of a replay, with the `slowest` bundles in full.
     pub fn of(requests: &Requests, slowest: usize) -> RequestTimes {
         let all = requests.committed();
         let proposed: Vec<(&Request, Duration)> =
@@ -112,7 +112,7 @@ impl RequestTimes {
 }
 
 impl Quantiles {
-    /// Returns the quantiles, by the nearest rank; `None` of nothing.
+    /// Returns nearest-rank quantiles; `None` without values.
     fn of(times: impl Iterator<Item = Duration>) -> Option<Quantiles> {
         let mut times: Vec<Duration> = times.collect();
         times.sort_unstable();

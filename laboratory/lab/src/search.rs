@@ -10,14 +10,15 @@ use crate::spec::{BenchSpec, DEFAULT_SEARCH_RATE};
 pub const MAX_PROBES: usize = 20;
 /// Largest accepted difference between completed and offered rate, as a fraction of the offered one.
 pub const MAX_RATE_ERROR: f64 = 0.05;
-/// The search ends when the lowest rate that failed is at most this multiple of the highest that passed.
+/// Termination: the search ends when the lowest rate that failed is at most this multiple of the highest rate that
+/// passed.
 pub const PRECISION: f64 = 1.05;
-/// Factor between two rates until one has passed and one has failed.
+/// Factor between two rates until one has passed and another has failed.
 const STRIDE: f64 = 4.0;
 /// Highest rate to try, in commands per second.
 const MAX_SEARCH_RATE: u64 = 100_000_000;
 
-/// Returns the judgement of a run at a rate.
+/// Judges a run at a rate.
 fn judge(rate: u64, result: &BenchResult, limit_ms: u64) -> Probe {
     let (throughput, p99_ms) = (result.throughput_ops, result.latency_ms.p99);
     let keeps_up = (throughput - rate as f64).abs() <= MAX_RATE_ERROR * rate as f64;
@@ -38,7 +39,7 @@ pub fn next_rate(first: u64, probes: &[Probe]) -> Option<u64> {
         (None, None) => return Some(first),
         (Some(passed), None) => (passed as f64 * STRIDE).min(MAX_SEARCH_RATE as f64),
         (None, Some(failed)) => failed as f64 / STRIDE,
-        // A rate that failed although a higher one passed was disturbed; the higher one counts.
+        // A rate that failed although a higher one passed was disturbed, so the higher one counts.
         (Some(passed), Some(_)) => {
             let above = probes.iter().filter(|probe| !probe.ok && probe.rate > passed).map(|probe| probe.rate).min();
             match above {
@@ -52,11 +53,11 @@ pub fn next_rate(first: u64, probes: &[Probe]) -> Option<u64> {
     probes.iter().all(|probe| probe.rate != next).then_some(next)
 }
 
-/// Runs a load at several rates. Returns the result at the highest rate that passed, or else at the last one, and the
-/// search. `bench` gives access to the part of a result that is judged.
+/// Runs a load at several rates. Returns the search, and the result at the highest rate that passed, or else at the
+/// last rate. `bench` extracts the judged part of a result.
 ///
 /// # Errors
-/// That of the first run that fails.
+/// The error of the first run that fails.
 pub(crate) fn search<R, E>(
     spec: &BenchSpec,
     mut run: impl FnMut(&BenchSpec) -> Result<R, E>,
@@ -95,7 +96,7 @@ pub(crate) fn search<R, E>(
     let runs = search.probes.len();
     found.partial = found.partial.take().or_else(|| partial::partial(|| format!("after {runs} runs of a search")));
     if found.partial.is_none() && search.rate.is_none() {
-        found.warnings.push(format!("--search: none of {runs} rates was sustained; the figures are those of the last"));
+        found.warnings.push(format!("--search: none of {runs} rates was sustained; the figures are from the last run"));
     }
     found.search = Some(search);
     Ok(result)

@@ -6,8 +6,8 @@ use quorate_client::load::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, USUAL
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, workload};
 use std::time::Duration;
 
-/// Open loop: maximum number of unanswered commands of each client. Replicas forget numbers that are half of a
-/// session's window (`SESSION_WINDOW`) older than the newest.
+/// Open loop: maximum number of outstanding commands per client. Replicas forget sequence numbers older than half of a
+/// session's window (`SESSION_WINDOW`).
 const MAX_OUTSTANDING_PER_CLIENT: usize = 30_000;
 
 /// Encoder of the YCSB workloads for the key-value application.
@@ -25,7 +25,7 @@ impl KeyValueEncoder for Encoder {
     }
 }
 
-/// Creates the commands of a spec, for a cluster of its own.
+/// Creates the commands of a spec, for a cluster without other users.
 pub(crate) fn commands(spec: &BenchSpec) -> Result<Box<dyn Workload>, WorkloadError> {
     workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))
 }

@@ -1,4 +1,4 @@
-//! Text of values and of lines of values.
+//! Formats values and lines of values.
 
 use quorate_types::text::group;
 use std::fmt::Display;
@@ -32,11 +32,11 @@ pub(crate) fn line(name: &str, text: impl Display) -> String {
     format!(" {name:<10}  {text}\n")
 }
 
-/// Text of a value, and its unit; empty if it has none.
+/// Text of a value, and its unit, which may be empty.
 pub(crate) type Shown = (String, &'static str);
 
-/// Fills a template: `{name}` becomes the value with its unit, `{name:}` the value alone, or a dash if it is absent. A
-/// part in brackets is left out if a value in it is absent or 0.
+/// Fills a template: `{name}` becomes the value with its unit, and `{name:}` the value alone, or a dash if it is
+/// absent. A part in brackets is left out if a value in it is absent or 0.
 pub(crate) fn fill(template: &str, value: &dyn Fn(&str) -> Option<Shown>) -> String {
     let mut text = String::new();
     for part in template.split_inclusive(']') {
@@ -49,7 +49,7 @@ pub(crate) fn fill(template: &str, value: &dyn Fn(&str) -> Option<Shown>) -> Str
     text
 }
 
-/// Fills a part of a template. Returns whether all its values are there and not 0.
+/// Fills a part of a template. Returns whether all its values are present and nonzero.
 fn filled(template: &str, value: &dyn Fn(&str) -> Option<Shown>) -> (String, bool) {
     let (mut text, mut is_whole) = (String::new(), true);
     for part in template.split_inclusive('}') {
@@ -69,5 +69,5 @@ fn filled(template: &str, value: &dyn Fn(&str) -> Option<Shown>) -> (String, boo
     (text, is_whole)
 }
 
-/// Stands for an absent value.
+/// Text of an absent value.
 const DASH: &str = "–";

@@ -1,4 +1,4 @@
-//! Slower ways of working that experiments compare with.
+//! Slower baselines for comparisons in experiments.
 
 use crate::common::Quiet;
 use quorate_lab::sim::{self, SimOptions};
@@ -17,7 +17,7 @@ fn short() -> BenchSpec {
     }
 }
 
-/// With a silent leader, every replica shows the same certificate in its timeouts.
+/// With a silent leader, every replica presents the same certificate in its timeouts.
 #[test]
 fn without_the_certificate_cache_more_signatures_are_verified() {
     let on = {
@@ -58,13 +58,13 @@ fn a_copying_path_allocates_more_for_each_command() {
         (count.expect("they were counted"), bytes.expect("they were counted"))
     };
     let (shared, copied) = (run(PayloadPath::Shared), run(PayloadPath::Copied));
-    // Each of four replicas gives each command memory of its own, and copies it once more into the bundle. What a block
-    // costs is shared by more or fewer commands, so that bytes are counted less strictly.
+    // Each of four replicas allocates memory of its own per command, and copies the command into the bundle once more.
+    // The cost of a block is shared by a varying number of commands, so the limit on bytes is less strict.
     assert!(copied.0 > shared.0 + 4.0, "allocations per command: {shared:?} and {copied:?}");
     assert!(copied.1 > shared.1 + 4.0 * 256.0, "bytes per command: {shared:?} and {copied:?}");
 }
 
-/// The settings reach replicas in processes of their own through their configuration.
+/// Replicas in processes of their own get the settings through their configuration.
 #[test]
 fn switches_are_a_table_of_the_configuration() {
     let reproduction = Reproduction { payload_path: PayloadPath::Copied, ..Default::default() };

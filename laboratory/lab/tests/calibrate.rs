@@ -1,4 +1,4 @@
-//! Entries of the cost table from the stages of running replicas.
+//! Derives entries of the cost table from the stages of running replicas.
 
 use quorate_lab::calibrate::running::{Run, agree};
 use quorate_lab::sim::{self, SimOptions};
@@ -10,7 +10,7 @@ use quorate_types::stages::Stage;
 /// Reads an entry of the table.
 type Reading = fn(&CostTable) -> f64;
 
-/// Specifications that spread bundles, bytes and turns, as those of `quorate calibrate` do.
+/// Specifications with varied bundles, bytes and iterations, like those of `quorate calibrate`.
 fn specs() -> Vec<BenchSpec> {
     let base = {
         let mut spec = BenchSpec {
@@ -30,7 +30,7 @@ fn specs() -> Vec<BenchSpec> {
     ]
 }
 
-/// Returns what replicas with these costs would measure of themselves.
+/// Returns the measurements that replicas with these costs would report of themselves.
 fn measured_with(spec: &BenchSpec, table: &CostTable) -> Run {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
     let options = SimOptions { network: "loopback".into(), ..SimOptions::default() };
@@ -46,7 +46,7 @@ fn measured_with(spec: &BenchSpec, table: &CostTable) -> Run {
     }
 }
 
-/// Replicas whose stages take what a table says lead to that table, from one that is far off.
+/// If the stages take exactly as long as a table predicts, the fit recovers this table from a distant start.
 #[test]
 fn entries_are_those_of_the_replicas_whose_stages_were_measured() {
     let shipped = CostTable::shipped();
@@ -88,7 +88,7 @@ fn entries_are_those_of_the_replicas_whose_stages_were_measured() {
     assert_eq!((found.core.turn_us, found.source_of("core.turn_us")), (shipped.core.turn_us, None), "measured alone");
 }
 
-/// A stage that takes longer changes its own entries and no others.
+/// A longer stage changes its own entries and no others.
 #[test]
 fn a_dearer_stage_changes_its_own_entries() {
     let table = CostTable::shipped();

@@ -1,4 +1,4 @@
-//! The laboratory under chaos: replicas may violate invariants, which is reported, but the laboratory must not fail.
+//! Laboratory under chaos: violations by replicas are reported, and the laboratory itself never fails.
 
 use quorate_lab::BenchSpec;
 use quorate_lab::sim::{self, SimOptions};
@@ -21,7 +21,7 @@ fn spec(protocol: ProtocolKind) -> BenchSpec {
     }
 }
 
-/// Replicas that restart count from zero, so counters must be summed over restarts.
+/// Restarted replicas count from zero, so counters must be summed over restarts.
 #[test]
 fn chaos_under_every_protocol_ends_in_a_result() {
     for protocol in ProtocolKind::ALL.iter().copied() {
@@ -31,7 +31,7 @@ fn chaos_under_every_protocol_ends_in_a_result() {
             let case = format!("{protocol}, seed {seed}");
             assert_eq!(result.failed().count(), 0, "{case}: {}", result.to_table());
             let bench = &result.bench;
-            // Each answered command was executed by a replica. Fails if a counter wrapped around or missed a restart.
+            // Each answered command was executed by a replica. Fails if a counter wraps around or misses a restart.
             let commands_per_block = bench.committed_commands as f64 / bench.committed_blocks.max(1) as f64;
             assert!(bench.committed_blocks < 10_000_000 && commands_per_block < 400.0, "{case}: {}", bench.to_table());
             assert!(bench.views < 1_000_000 && bench.view_timeouts <= bench.views, "{case}: {}", bench.to_table());

@@ -1,4 +1,4 @@
-//! Network files as an emulation reads them, without privileges.
+//! Network files as read by an emulation, without privileges.
 
 use quorate_lab::bench::{self, EmulationOptions, Progress, Resolved, Watcher, resolve};
 use quorate_lab::emulation::Change;
@@ -172,7 +172,7 @@ fn tcp_follows_a_profile_in_emulated_and_simulated_networks() {
         (Some(RetransmissionProfile::Default), ["1000000", "60000"], (3000.0, 1000.0, 60_000.0)),
         (Some(RetransmissionProfile::TcpMock), ["200000", "120000"], (200.0, 200.0, 120_000.0)),
         (Some(RetransmissionProfile::S50), ["50000", "50"], (50.0, 50.0, 50.0)),
-        // The smallest round trip has 1 ms there and 10 ms back.
+        // The smallest round trip is 1 ms in one direction and 10 ms back.
         (Some(RetransmissionProfile::Auto), ["14000", "10000"], (200.0, 14.0, 10_000.0)),
     ] {
         let emulated = resolved(profile);

@@ -1,4 +1,4 @@
-//! The grid of specifications, the ratios of their figures, and the calibration that they use.
+//! The grid of specifications, the ratios of their figures, and the calibration behind them.
 
 use quorate_lab::calibrate::fit::{Row, Wanted, fit, residual};
 use quorate_lab::calibrate::{self, Extent};
@@ -105,7 +105,7 @@ fn a_cell_runs_on_the_node_and_in_the_simulator() {
     assert!(cell.ratios().iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 0.0)), "{cell:?}");
 }
 
-/// The grid tests the calibration, so it must not have been calibrated with.
+/// The grid tests the calibration, so the calibration must not use any of its cells.
 #[test]
 fn no_cell_of_the_grid_is_used_to_calibrate() {
     let plain = |spec: &BenchSpec| {
@@ -133,17 +133,16 @@ fn factors_are_found_from_sums() {
     let factors = fit(&rows, &wanted);
     assert!((factors[0] - 3.0).abs() < 0.01 && (factors[1] - 0.5).abs() < 0.01, "{factors:?}");
     assert!(residual(&rows, &factors) < 0.001 && residual(&rows, &[1.0, 1.0]) > 0.1);
-    // A part that only makes the charges too high becomes free, and none becomes negative.
+    // A part that only raises the charges too much gets a factor of zero; no factor is negative.
     let dear = [Row { measured: 5.0, parts: vec![1.0, 0.0], known: 6.0 }];
     assert_eq!(fit(&dear, &wanted), [0.0, 1.0], "nothing is known of the second part");
-    // A firm preference keeps a value against a single row, and what was scaled before counts.
+    // A strong preference keeps a value against a single row, and accounts for earlier factors.
     let firm = [Wanted { so_far: 2.0, preference: 1e6 }];
     let half = fit(&[Row { measured: 9.0, parts: vec![1.0], known: 0.0 }], &firm);
     assert!((half[0] - 0.5).abs() < 0.001, "{half:?}");
 }
 
-/// Every cost is measured, none is free, and the table can be read again. How much anything costs depends on the
-/// machine.
+/// Every cost is measured and positive, and the table can be read back. The values depend on the machine.
 #[test]
 fn a_calibration_measures_every_cost() {
     let directory = std::env::temp_dir().join(format!("quorate-calibration-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Loads that change, the search for saturation, and the series per second.
+//! Changing loads, the search for saturation, and the per-second series.
 
 use crate::common::Quiet;
 use proptest::prelude::*;
@@ -197,7 +197,7 @@ fn samples_are_requests_of_the_measured_time() {
     assert!(with.bench.command.contains("--samples 400"), "{}", with.bench.command);
 }
 
-/// A leader is silent for the second of three seconds.
+/// A leader is silent for one second of a three-second run.
 #[test]
 fn each_second_counts_what_the_replicas_did() {
     let spec = {
@@ -249,7 +249,7 @@ fn throughput_after_misbehaviour_is_compared_with_that_before_it() {
     };
     let result = run("silent:1@400ms+400ms/800ms");
     let recovered = result.recovery_percent.expect("it stops twice");
-    // The last timeout of a span ends after it. A span among those that count would lower the figure to about half.
+    // The last timeout of a span ends after it. Counting that span would lower the figure to about half.
     let healthy = run("silent:1@1900ms").throughput_ops;
     assert!((80.0..110.0).contains(&recovered), "{recovered} %");
     assert!(result.throughput_ops < 0.75 * healthy, "{} of {healthy}", result.throughput_ops);

@@ -1,4 +1,4 @@
-//! Several machines of clients, as the laboratory places them.
+//! Several client machines, as placed by the laboratory.
 
 use quorate_lab::sim::{self, ClientPlaces, SimOptions, SimResult};
 use quorate_lab::spec::BenchSpec;
@@ -46,7 +46,7 @@ fn a_result_has_the_figures_of_each_machine() {
     {
         assert!(machines.iter().all(|machine| machine[key].as_f64().is_some_and(|value| value > 0.0)), "{key}");
     }
-    // Between Ohio and the leader in Virginia there are 12 ms, both ways; from Oregon 72.
+    // The round trip between Ohio and the leader in Virginia is 12 ms, and from Oregon 72 ms.
     let p50 = |machine: usize| machines[machine]["p50_ms"].as_f64().expect("a latency");
     assert!(p50(1) - p50(0) > 20.0, "{machines:?}");
     assert!(json["commit_latency_ms"]["p50"].as_f64() < json["latency_ms"]["p50"].as_f64());
@@ -110,7 +110,7 @@ fn loads_that_change_are_split_over_machines() {
     assert!(doubling.steps.windows(2).all(|pair| pair[1].throughput_ops > 1.2 * pair[0].throughput_ops));
     let text = "warmup = \"500ms\"\nclients = 4\nload_profile = \"steps:1000,3000/1s\"";
     for step in simulate(&spec(text), &at("us4", "replicas")).bench.steps {
-        // The answers to the last quarter of a second may come in the next step.
+        // Answers to the last quarter of a second may arrive in the next step.
         let rate = step.rate.expect("an open loop");
         assert!((0.7 * rate..1.1 * rate).contains(&step.throughput_ops), "{step:?}");
     }
@@ -123,7 +123,7 @@ fn a_search_with_several_machines_finds_the_saturation_and_repeats_itself() {
     let (one, several) = (found("one"), found("replicas"));
     assert!(several.probes.iter().any(|probe| !probe.ok) && several.rate.is_some(), "{several:?}");
     assert_eq!(found("replicas"), several);
-    // The replicas are the bottleneck, so that the number of machines changes little.
+    // The replicas are the bottleneck, so the number of machines matters little.
     let (one, several) = (one.rate.expect("found") as f64, several.rate.expect("found") as f64);
     assert!((0.8..1.25).contains(&(several / one)), "{one} and {several} commands per second");
 }

@@ -23,6 +23,6 @@ mod stages;
 mod torture;
 mod wires;
 
-/// Tests of counted allocations need an allocator that counts.
+/// Tests that count allocations need a counting allocator.
 #[global_allocator]
 static ALLOCATOR: quorate_node::allocations::CountingAllocator = quorate_node::allocations::CountingAllocator;

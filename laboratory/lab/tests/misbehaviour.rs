@@ -1,4 +1,4 @@
-//! Every misbehaviour in a real cluster: honest replicas agree, and none is accused.
+//! Every misbehaviour in a real cluster: honest replicas agree, and none of them is accused.
 
 use crate::common::Quiet;
 use quorate_lab::BenchSpec;
@@ -31,7 +31,7 @@ fn a_real_cluster_stays_safe_under_every_misbehaviour() {
     }
 }
 
-/// Three of four replicas are silent when the measured time begins. Nothing can complete until they send and answer
+/// Three of four replicas are silent at the start of the measured time. Nothing can complete until they send and answer
 /// again.
 #[test]
 fn replicas_that_were_silent_for_a_while_order_and_answer_again() {

@@ -1,4 +1,4 @@
-//! Noise from the kernel's counters.
+//! Noise computed from the kernel's counters.
 
 use quorate_lab::experiments::row::{MAX_STEADY_VARIATION_PERCENT, Noise};
 use quorate_lab::noise::{Ticks, noise_of, parse_pressure, variation_percent};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const STAT: &str = "cpu  100 10 50 700 40 5 5 90 60 6\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n";
 
-/// The fields as proc(5) has them; guest time, the last two, is part of user and nice already.
+/// Fields in the order of proc(5). Guest time, the last two fields, is already part of user and nice.
 #[test]
 fn stolen_and_idle_time_are_told_apart() {
     assert_eq!(Ticks::parse(STAT), Some(Ticks { total: 1000, idle: 740, steal: 90 }));
@@ -19,10 +19,10 @@ fn stolen_and_idle_time_are_told_apart() {
 fn the_time_of_others_is_all_but_our_own() {
     let before = Ticks::default();
     let after = Ticks { total: 1000, idle: 500, steal: 100 };
-    // 400 ticks at 100 ticks/s were busy, and 3 s of them are ours.
+    // 400 ticks at 100 ticks/s were busy, of which 3 s are this process's.
     let noise = noise_of(before, after, Duration::from_secs(3), 100.0).expect("time has passed");
     assert_eq!((noise.steal_percent, noise.others_percent), (10.0, 10.0));
-    // The counters are rounded: more time of our own than of the machine means that there were no others.
+    // The counters are rounded: if this process used more time than the machine reports, others count as zero.
     let alone = noise_of(before, after, Duration::from_secs(9), 100.0).expect("time has passed");
     assert_eq!(alone.others_percent, 0.0);
     assert_eq!(noise_of(after, after, Duration::ZERO, 100.0), None);

@@ -1,6 +1,6 @@
-//! Two settings must not get in each other's way: a pair of values reaches at least half of the throughput, and at most
-//! twice the latency at low load, that each of the two reaches with the best value of the other setting. So a value may
-//! be slow by itself, but not because of its partner, unless the pair is refused, or warned of by name.
+//! No two settings may impair each other: a pair of values must reach at least half of the throughput, and at most
+//! twice the low-load latency, that each value reaches with the best value of the other setting. A value may be slow on
+//! its own, but not because of its partner, unless the pair is refused or has a warning that names it.
 //!
 //! About 900 simulated runs of 0.1 to 1.2 s of virtual time.
 
@@ -10,20 +10,20 @@ use quorate_lab::spec::{
     VotesTo,
 };
 
-/// Commands per second offered at low load: about a hundredth of the capacity with the slowest value.
+/// Commands per second at low load: about a hundredth of the capacity with the slowest value.
 const LOW_RATE: u64 = 1000;
 const LEAST_SHARE_OF_THROUGHPUT: f64 = 0.5;
 const MOST_MULTIPLE_OF_LATENCY: f64 = 2.0;
-/// Latencies below this are not compared: one more message takes about as long.
+/// Latencies below this are not compared, since a single additional message takes about as long.
 const SMALL_LATENCY_MS: f64 = 1.0;
 const VIEW_TIMEOUT_MS: u64 = 200;
 
-/// Value of a setting: its name on the command line, and how a spec gets it.
+/// Value of a setting: its name on the command line, and a function that applies it to a spec.
 struct Value {
     name: String,
     set: Box<dyn Fn(&mut BenchSpec)>,
-    /// How long a block waits on purpose. Where in that time the commands of a run arrive is chance, so shorter
-    /// latencies are not compared.
+    /// Intentional delay of a block. The commands of a run arrive at random times within it, so shorter latencies are
+    /// not compared.
     waits_ms: f64,
 }
 
@@ -70,7 +70,7 @@ fn channels() -> Vec<Value> {
             spec.node.channel = *kind;
             spec.node.transport = if packets { TransportKind::RUDP } else { TransportKind::TCP };
             if packets {
-                // Links of packets take up to a second until all of them carry a high load, which is not compared.
+                // Packet links take up to a second until all of them carry a high load, which is not compared.
                 spec.warmup = Interval::from_millis(1000);
             }
         })
@@ -84,7 +84,7 @@ enum Outcome {
     Refused(String),
 }
 
-/// Runs a spec under a high load, and at low load.
+/// Runs a spec under high load, and at low load.
 fn measure(spec: &BenchSpec) -> Outcome {
     let high = BenchSpec { outstanding: Some(200), bundle: 20, ..spec.clone() };
     let low = BenchSpec {
@@ -122,7 +122,7 @@ fn base(protocol: ProtocolKind) -> BenchSpec {
     }
 }
 
-/// Returns the pairs of two settings that get in each other's way, and by how much.
+/// Returns the pairs of values that impair each other, and by how much.
 fn conflicts(protocol: ProtocolKind, ones: &[Value], others: &[Value]) -> Vec<String> {
     let outcome = |one: &Value, other: &Value| {
         let mut spec = base(protocol);
@@ -177,7 +177,7 @@ fn expect_none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Leaders that rotate have to have the commands when their turn comes, in every protocol.
+/// In every protocol, a rotating leader must have the commands when its view begins.
 #[test]
 fn every_leader_election_works_with_every_dissemination() {
     let protocols = ProtocolKind::ALL.iter().copied().filter(|kind| !kind.has_slots());

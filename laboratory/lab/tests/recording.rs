@@ -112,7 +112,7 @@ fn a_single_replica_is_recorded_and_a_misbehaving_one_as_honest() {
     let fault = vec!["silent:3".parse().expect("a fault")];
     let spec = BenchSpec { fault, ..spec(ProtocolKind::Jolteon, &place) };
     for _ in 0..2 {
-        // The second run replaces the recording of the first.
+        // The second run replaces the first one's recording.
         bench::run(&spec, &mut Listener::default()).expect("a cluster");
         assert_eq!(std::fs::read_dir(&scratch.0).expect("a directory").count(), 1);
     }
@@ -171,7 +171,7 @@ fn a_simulated_run_is_replayed_and_reproduced() {
         let scratch = Scratch::new();
         let file = scratch.path("run.recording");
         let recorded = spec(*protocol, &file);
-        // Every other one with two machines of clients.
+        // Every other run has two client machines.
         let clients_at = (number % 2 == 1).then_some(ClientPlaces::Clients);
         let options = SimOptions { loss: Some(0.01), clients_at, ..SimOptions::default() };
         let with = sim::run(&recorded, &options, &|_| {}).expect("a sound spec");
@@ -190,7 +190,7 @@ fn a_simulated_run_is_replayed_and_reproduced() {
     }
 }
 
-/// Copies a recording with a changed header.
+/// Copies a recording with a modified header.
 fn with_header(file: &str, other: &str, change: impl Fn(&mut Header)) {
     let mut reader = Reader::open(Path::new(file)).expect("a recording");
     let mut header = reader.header().clone();

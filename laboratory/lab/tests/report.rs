@@ -101,7 +101,7 @@ fn the_page_is_well_formed() {
 fn nothing_is_fetched() {
     for result in [crate::common::sample(), empty()] {
         let page = render_html(&result);
-        // The name of a namespace is the one address, and nothing is fetched from it.
+        // A namespace name is the only address in the page, and nothing is fetched from it.
         let page = page.replace("http://www.w3.org/2000/svg", "");
         for needle in ["http:", "https:", "src=", "url(", "@import", "://", "fetch("] {
             assert!(!page.contains(needle), "the page holds `{needle}`");
@@ -149,7 +149,7 @@ fn the_page_shows_the_measurements() {
     }
 }
 
-/// Returns what the tooltips of a figure say, `name: value` for each of their rows.
+/// Returns the tooltips of a figure, one `name: value` per row.
 fn tooltips(page: &str, figure: &str) -> Vec<String> {
     let after = page.split(&format!("id=\"{figure}~data\">")).nth(1).expect("the figure has data");
     let json = after.split("</script>").next().expect("the data ends");

@@ -1,4 +1,4 @@
-//! Results: the keys of their JSON, their figures and their table.
+//! JSON keys, figures and tables of results.
 
 use hdrhistogram::Histogram;
 use quorate_lab::BenchResult;
@@ -18,7 +18,7 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// Other programs read these keys, so each stays; those that a run adds are in the documentation.
+/// Other programs read these keys, so none may disappear, and all keys of a run are documented.
 #[test]
 fn the_promised_keys_stay_and_all_are_documented() {
     let value: Value = serde_json::from_str(&crate::common::sample().to_json()).expect("JSON");
@@ -116,7 +116,7 @@ fn buckets_count_every_command_once_and_have_no_gaps() {
     assert!(buckets.windows(2).all(|pair| (pair[0].to_ms - pair[1].from_ms).abs() < 1e-9 * pair[0].to_ms));
     let (first, last) = (buckets[0], buckets[buckets.len() - 1]);
     assert!(first.count > 0 && last.count > 0);
-    // A value is counted in the bucket of the highest equivalent value, at most 0.1 % away.
+    // A value counts in the bucket of its highest equivalent value, at most 0.1 % away.
     assert!(first.from_ms <= histogram.min() as f64 / 1000.0 * 1.002);
     assert!(last.to_ms >= histogram.max() as f64 / 1000.0 * 0.998);
     assert!(log_buckets(&Histogram::new(3).expect("valid precision")).is_empty());
@@ -185,7 +185,7 @@ fn this_machine_has_cores() {
     assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.kernel.is_empty());
 }
 
-/// A figure that is declared with a row has it, in the table and in the report.
+/// A figure declared with a row appears in the table and in the report.
 #[test]
 fn declared_rows_are_shown() {
     let result = crate::common::sample();
@@ -204,7 +204,8 @@ fn declared_rows_are_shown() {
     }
 }
 
-/// Every row, and every name in its note, is a figure with its unit; a row of a rare figure is left out without it.
+/// Every row, and every name in its note, is a figure with its unit; rows of rare figures are left out if the figure is
+/// absent.
 #[test]
 fn rows_are_declared_figures() {
     let run = |bench: BenchResult| Run { outcome: Outcome::Bench(Box::new(bench)), outliers: Outliers::None };

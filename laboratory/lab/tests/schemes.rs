@@ -33,7 +33,7 @@ fn every_pair() -> impl Iterator<Item = (ProtocolKind, SchemeKind)> {
     transferable.flat_map(|scheme| ProtocolKind::ALL.iter().map(move |protocol| (*protocol, scheme)))
 }
 
-/// The profiles with codes on votes, each with each kind of codes.
+/// The profiles with MACs on votes, each with every MAC scheme.
 fn with_codes() -> impl Iterator<Item = BenchSpec> {
     let codes = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
     [AuthProfile::Mac, AuthProfile::Domain].into_iter().flat_map(move |auth_profile| {
@@ -46,7 +46,7 @@ fn with_codes() -> impl Iterator<Item = BenchSpec> {
     })
 }
 
-/// The pipeline paper's three ways: clients sign in all of them.
+/// The pipeline paper's three profiles; clients sign in all of them.
 fn of_the_paper() -> [BenchSpec; 3] {
     let way = |protocol, auth_profile, reply_authentication| {
         let mut spec = BenchSpec { bundle: 1, ..short(protocol, SchemeKind::ED25519) };
@@ -77,7 +77,7 @@ fn replies_with_seals_pass_a_simulation_and_a_run_over_sockets() {
     }
 }
 
-/// A signature of RSA-2048 takes 218 us in the table of costs. A reply has one in two of the ways.
+/// An RSA-2048 signature takes 218 us in the cost table. Two of the profiles have one on each reply.
 #[test]
 fn seals_on_replies_cost_what_the_table_says() {
     let commands = |reply_authentication, scheme| {
@@ -101,7 +101,7 @@ fn seals_on_replies_cost_what_the_table_says() {
     assert!(faster > signed * 2.0, "{faster} commands with Ed25519, {signed} with RSA-2048");
 }
 
-/// The certificates of PREPAREs, which nobody is shown, are the only ones with codes.
+/// Only certificates of PREPAREs, which are never presented to others, have MACs.
 fn passes_with_codes(spec: &BenchSpec, result: &BenchResult) {
     let what = format!("{} with {}", spec.node.auth_profile, spec.node.mac_scheme);
     assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
@@ -122,13 +122,13 @@ fn votes_by_codes_pass_a_simulation_and_a_run_over_sockets() {
     }
 }
 
-/// Each way has the primitives that it is made of, and no others; together they take less than all of the processor.
+/// Each profile uses exactly the expected primitives, which together take less than the whole CPU time.
 #[test]
 fn cryptography_is_reported_by_primitive() {
     let [signed, by_codes, _] = of_the_paper();
     let sums = short(ProtocolKind::ALL[0], SchemeKind::BLS12_381);
-    // Signing, batches, sums, codes. Whether several signatures of clients, or one, wait together depends on the
-    // timing.
+    // Signing, batches, aggregates, MACs. Timing decides whether several clients' signatures are verified together or
+    // singly.
     for (spec, expected) in [
         (&signed, [Some(true), Some(true), Some(false), Some(false)]),
         (&by_codes, [Some(true), None, Some(false), Some(true)]),
@@ -222,7 +222,7 @@ fn every_pair_passes_a_run_over_sockets() {
     }
 }
 
-/// The paper's way costs the leader a pairing for each vote.
+/// The paper's method costs the leader a pairing per vote.
 #[test]
 fn verifying_each_vote_of_bls_costs_throughput() {
     let run = |bls_verification| {

@@ -1,4 +1,4 @@
-//! The simulator as the laboratory runs it, and compared with the node.
+//! The simulator as run by the laboratory, and compared with the node.
 
 use crate::common::Quiet;
 use quorate_lab::BenchSpec;
@@ -64,7 +64,8 @@ fn clients_signatures_are_charged() {
     assert!(json["charges"]["replicas"][0]["count_per_command"].as_f64().is_some_and(|count| count > 0.0), "{json}");
 }
 
-/// The leader sends each payload to three replicas, in packets of 1538 bytes on the line with 1448 of a stream.
+/// The leader sends each payload to three replicas, in packets with 1448 stream bytes that occupy 1538 bytes of the
+/// link.
 #[test]
 fn the_leaders_line_carries_payloads_and_headers() {
     let spec = {
@@ -107,7 +108,7 @@ fn the_leaders_line_carries_payloads_and_headers() {
     .1
     .expect("the same");
     assert!(of_digests.values_percent.is_none() && of_digests.bytes_per_command < line.bytes_per_command);
-    // Packets of machines over UDP are not counted in a simulation.
+    // A simulation does not count the packets of machines over UDP.
     assert_eq!(
         of(&{
             let mut spec = spec;
@@ -153,12 +154,12 @@ fn the_stage_that_limits_is_named() {
     }
     assert!(!one.to_table().contains("threads "), "{}", one.to_table());
     assert!(five.to_table().contains("3 verifiers"), "{}", five.to_table());
-    // All do the same work, and agree.
+    // All runs do the same work, and agree.
     assert_eq!(one.bench.agreement, Agreement::Agreed);
     assert_eq!(five.bench.agreement, Agreement::Agreed);
 }
 
-/// Returns the commands per second that replicas with this many threads execute.
+/// Returns the commands per second executed by replicas with this many threads.
 fn throughput(spec: &BenchSpec, threads: u16) -> f64 {
     let spec = {
         let mut spec = spec.clone();
@@ -204,7 +205,11 @@ fn the_threads_that_auto_chooses_for_a_chain_are_not_slower_than_one() {
             let one = throughput(&spec, 1);
             for threads in chosen.into_iter().filter(|threads| *threads > 1) {
                 let ratio = throughput(&spec, threads) / one;
-                assert!(ratio > 0.97, "{threads} threads do {ratio:.2} of what one does: {}", spec.command_line());
+                assert!(
+                    ratio > 0.97,
+                    "{threads} threads have {ratio:.2} times the throughput of one: {}",
+                    spec.command_line()
+                );
             }
         }
     }
@@ -221,7 +226,7 @@ fn an_idle_core_does_not_wait_for_a_verifier() {
                 spec
             };
             let ratio = throughput(&spec, 3) / throughput(&spec, 2);
-            assert!(ratio > 0.95, "with a verifier, {ratio:.2} of what is done without: {}", spec.command_line());
+            assert!(ratio > 0.95, "with a verifier, {ratio:.2} times the throughput without: {}", spec.command_line());
         }
     }
 }
@@ -259,13 +264,13 @@ fn frames_over_packets_and_channels_are_charged() {
     assert!(plain.iter().zip(sealed).all(|(plain, sealed)| 0.0 < *plain && *plain < sealed), "{plain:?} {sealed:?}");
 }
 
-/// One timeout of `default` is longer than all that `auto` takes.
+/// One timeout of `default` is longer than a whole recovery with `auto`.
 #[test]
 fn links_may_have_profiles_of_their_own() {
     let p99 = |links: &[&str]| {
         let spec = {
             let mut spec = BenchSpec {
-                // Without it, the votes of all others are needed, so each loss delays a block.
+                // Needs the votes of all other replicas, so each loss delays a block.
                 fault: vec!["silent:3".parse().expect("it is a fault")],
                 clients: 1,
                 outstanding: Some(1),
@@ -282,7 +287,7 @@ fn links_may_have_profiles_of_their_own() {
     };
     let (common, own) = (p99(&[]), p99(&["0-1=default", "0-2=default"]));
     assert!(own > 5.0 * common, "{own} ms and {common} ms");
-    // Votes do not pass between these.
+    // No votes travel between these replicas.
     assert!(p99(&["1-2=default"]) < 2.0 * common, "{common} ms");
 }
 
@@ -315,7 +320,7 @@ fn a_router_needs_cores_to_share() {
     assert!(with < 0.95 * without, "{with}/s with a router, {without}/s without");
 }
 
-/// Codes cost clients and replicas less than signatures, in the profile that allows them.
+/// MACs cost clients and replicas less than signatures, in the profile that allows them.
 #[test]
 fn clients_codes_are_charged() {
     let run = |auth_profile, client_authentication| {
@@ -382,7 +387,7 @@ fn the_charges_add_up_to_the_processor_time() {
     let cpu = result.bench.cpu_us_per_command;
     for (charged, reported) in [(sum(&charges.replicas), cpu.replicas), (sum(&charges.clients), cpu.clients)] {
         let ratio = charged / reported.expect("commands were completed");
-        assert!((0.95..1.05).contains(&ratio), "{charged} us charged, {ratio} of what is reported");
+        assert!((0.95..1.05).contains(&ratio), "{charged} us charged, {ratio} times the reported time");
     }
 }
 
@@ -438,8 +443,8 @@ fn an_unreadable_file_is_named() {
     );
 }
 
-/// Runs one spec on the node and in the simulator, with as many cores as this machine has. Prints the ratios but does
-/// not check them, because they depend on the load of the machine.
+/// Runs one spec on the node and in the simulator, with as many cores as this machine has. Prints the ratios without
+/// checking them, because they depend on the machine's load.
 #[test]
 fn node_and_simulator_side_by_side() {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

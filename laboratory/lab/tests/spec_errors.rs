@@ -11,7 +11,7 @@ fn refused<T: Args + FromArgMatches>(words: &[&str]) -> String {
     error.to_string()
 }
 
-/// Checks that the message for these words contains each part.
+/// Checks that the error for these arguments contains each part.
 fn check(words: &[&str], parts: &[&str]) {
     check_of::<BenchArgs>(words, parts);
 }
@@ -175,7 +175,7 @@ fn all_problems_are_reported_at_once() {
     assert!(problems.iter().all(|problem| !problem.what.is_empty() && !problem.help.is_empty()));
 }
 
-/// Checks that the message for a file with this text names the file, the line and each part.
+/// Checks that the error for a file with this text names the file, the line and each part.
 fn check_file(text: &str, line: usize, parts: &[&str]) {
     let message = BenchSpec::from_toml(text, "bench.toml").expect_err("a wrong file").to_string();
     let place = format!("bench.toml, line {line}");

@@ -42,7 +42,7 @@ impl Drop for TempFile {
     }
 }
 
-/// Splits a line as a POSIX shell does, for words quoted with `'` and `\`.
+/// Splits a line like a POSIX shell, for words quoted with `'` and `\`.
 fn shell_words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut inside, mut quoted) = (Vec::new(), String::new(), false, false);
     let mut characters = line.chars();
@@ -97,7 +97,7 @@ fn slow(when: When) -> Fault {
     Fault::Misbehave([ReplicaId(1)].into_iter().collect(), Slow { percent: 80 }.into(), when)
 }
 
-/// At most one fault of each kind, each on its own replica, and none that stops the cluster: all valid.
+/// At most one fault of each kind, each on a different replica, none of which stops the cluster: all valid.
 fn faults() -> impl Strategy<Value = Vec<Fault>> {
     let interval = |ms| Interval::from_millis(ms);
     let when = prop::option::of((0u64..900, prop::option::of((1u64..900, prop::option::of(1u64..900)))));
@@ -138,7 +138,7 @@ prop_compose! {
         let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
         let collects = votes == VotesTo::Collector && !protocol.has_slots() && !protocol.facts().optimistic_proposals;
         let vote_wait_us = if collects { vote_wait_us } else { 0 };
-        // Codes on votes are for one protocol.
+        // MACs on votes exist in one protocol only.
         let auth_profile = if protocol.facts().shows_votes { AuthProfile::Pk } else { auth_profile };
         let client_authentication = match (auth_profile, client_authentication) {
             (AuthProfile::Pk | AuthProfile::Domain, ClientAuthentication::Mac) => ClientAuthentication::Ed25519,
@@ -175,7 +175,7 @@ prop_compose! {
         replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
-        { let mut spec = BenchSpec { workload, payload, records, clients, bundle, samples, seed, host, journal, fault, json, report, record, record_limit_mb, line_rate, // The bytes in flight are limited too.
+        { let mut spec = BenchSpec { workload, payload, records, clients, bundle, samples, seed, host, journal, fault, json, report, record, record_limit_mb, line_rate, // The bytes in flight are limited, too.
 outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))), rate: open.then_some(rate), warmup: Interval::from_millis(warmup), duration: Interval::from_millis(duration), ..base }; spec.node.reply = reply; spec.node.journal.fsync = fsync; spec.node.reproduction = reproduction; (spec.node.consensus.batch_policy, spec.node.consensus.batch_wait_ms) = (batch_policy, batch_wait_ms); spec.node.stages = stages; spec.node.execution_threads = execution_threads; spec.node.replica_threads = replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count); spec }
     }
 }
@@ -281,7 +281,7 @@ fn flags_override_the_file_and_the_file_overrides_the_defaults() {
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
     assert_eq!((spec.node.consensus.batch, spec.payload, spec.replicas), (800.into(), 16, 4));
     assert_eq!(spec.fault, [slow(When::ALWAYS)]);
-    // A flag with the default value still overrides the file.
+    // A flag overrides the file even with the default value.
     assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).node.consensus.batch, 400.into());
 }
 
@@ -345,7 +345,7 @@ fn faults_of_several_replicas_recur() {
     for (given, shown) in others {
         assert_eq!(given.parse::<Fault>().expect("a fault").to_string(), shown);
     }
-    // Only a replica that is always silent counts as lost.
+    // Only an always silent replica counts as lost.
     let spec = |fault| bench(&["--replicas", "13", "--leader", "round-robin", "--fault", fault]);
     assert_eq!(spec("silent:0..4").silent().len(), 4);
     assert_eq!(spec("silent:0..4@0s+1s/2s").silent(), []);
@@ -376,7 +376,7 @@ fn torture_keeps_given_values_and_has_its_own_defaults() {
     assert_eq!(kept(&["--window", "32"]), (32, 16, 64, 64 << 10), "at least the default of torture");
     assert_eq!(kept(&["--checkpoint-interval", "100"]), (64, 100, 200, 200 << 10), "two checkpoints");
     assert_eq!(kept(&["--window", "1000", "--checkpoint-interval", "128"]), (1000, 128, 1000, 1000 << 10));
-    // The defaults of bench differ from those of torture, so the values must be given.
+    // The defaults of bench and torture differ, so the values must be given.
     let file = TempFile::new("torture", "window = 1000\n");
     assert_eq!(kept(&["--spec", file.path()]), (1000, 16, 1000, 1000 << 10));
     assert_eq!(kept(&["--spec", file.path(), "--window", "64"]), (64, 16, 64, 64 << 10));

@@ -1,4 +1,4 @@
-//! What `bench --stages` measures.
+//! Measurements of `bench --stages`.
 
 use crate::common::Quiet;
 use quorate_lab::sim::{self, SimOptions};
@@ -10,7 +10,7 @@ use quorate_operator::report::Report;
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole, TURNS_PER_SAMPLE};
 use std::collections::BTreeSet;
 
-/// PBFT without batches, with codes and clients' signatures: every kind of work that a message can need.
+/// PBFT without batches, with MACs and clients' signatures: every kind of work that a message can need.
 fn spec() -> BenchSpec {
     {
         let mut spec = BenchSpec {
@@ -42,20 +42,22 @@ fn count(result: &BenchResult, role: StageRole, message: MessageKind, stage: Sta
     own.map_or(0, |own| own.count)
 }
 
-/// Standard deviations that an estimate from timed turns may be off. A loaded machine times about a hundred turns.
+/// Allowed error, in standard deviations, of an estimate from timed iterations. A loaded machine times about a hundred.
 const DEVIATIONS: f64 = 4.0;
 
-/// Returns the largest relative error of an estimate from `samples` turns whose work differs as much as its mean.
+/// Returns the largest relative error of an estimate from `samples` iterations whose work has a standard deviation of
+/// its mean.
 fn sampling_error(samples: u64) -> f64 {
     DEVIATIONS / (samples.max(1) as f64).sqrt()
 }
 
-/// Asserts that two counts of one run agree. The statuses of the replicas are taken one after the other.
+/// Asserts that two counts of one run agree. The replicas' statuses are read one after the other, so small differences
+/// are allowed.
 fn assert_near(found: u64, expected: u64, what: &str) {
     assert_within(found, expected, 0.1, what);
 }
 
-/// Asserts that a count that is estimated from the timed turns agrees with another one.
+/// Asserts that a count estimated from the timed iterations agrees with an exact one.
 fn assert_estimated(found: u64, expected: u64, what: &str) {
     assert_within(found, expected, sampling_error(expected / TURNS_PER_SAMPLE), what);
 }
@@ -67,8 +69,8 @@ fn assert_within(found: u64, expected: u64, part: f64, what: &str) {
 
 #[test]
 fn counts_agree_with_the_messages_of_the_protocol() {
-    // One request at a time, because a leader on a loaded machine executes several waiting ones in one turn, and an
-    // estimate from few turns with much work each is off by more than one from as many events apart.
+    // One request at a time: a leader on a loaded machine executes several waiting requests in one iteration, and an
+    // estimate from few such iterations is less accurate than one from as many separate events.
     let result = run(&BenchSpec { outstanding: Some(1), duration: Interval::from_millis(4000), ..spec() });
     let blocks = result.committed_blocks;
     assert!(blocks > 100, "{}", result.to_table());
@@ -109,7 +111,7 @@ fn exclusive_times_are_the_processor_time_of_the_threads() {
     for cost in result.stages.iter().filter(|cost| cost.count > 1000) {
         assert!(cost.cycles.is_some_and(|cycles| cycles >= 0.0), "{cost:?}");
     }
-    // A request carries a signature and a hash of half a kilobyte, and neither is free.
+    // A request has a signature and a hash of half a kilobyte, neither of which is free.
     let of = |stage| {
         let place = (StageRole::Leader, MessageKind::Request, stage);
         let own = |cost: &&StageCost| (cost.role, cost.message, cost.stage) == place;
@@ -119,7 +121,7 @@ fn exclusive_times_are_the_processor_time_of_the_threads() {
     assert!(of(Stage::Hash) > 200.0, "a hash takes longer than {} ns", of(Stage::Hash));
 }
 
-/// Threads that verify signatures add to the stages of the replica that asked.
+/// Threads that verify signatures count towards the stages of their replica.
 #[test]
 fn verifying_threads_count_too() {
     let result = run(&{
@@ -181,7 +183,7 @@ fn a_simulation_has_the_stages_of_a_run() {
     assert!(quorate_lab::report::render_html(bench).contains("Cost of a message by stage"), "the report draws them");
 }
 
-/// The largest difference of two tables of stages comes first, in percent of what was measured.
+/// The largest difference between two tables of stages comes first, in percent of the measured time.
 #[test]
 fn differences_of_a_simulated_and_a_real_run_are_sorted() {
     let cost = |message, stage, nanoseconds: f64| StageCost {
@@ -216,7 +218,7 @@ fn a_simulation_without_costs_has_no_stages() {
     );
 }
 
-/// Messages and stages have one list, for node, simulator and documents.
+/// Node, simulator and documents share one list of messages and stages.
 #[test]
 fn the_page_of_results_has_all_messages_and_stages() {
     let page = include_str!("../../../docs/RESULTS.md");

@@ -1,4 +1,4 @@
-//! The checker accepts linearizable histories and rejects others, and the faults depend only on the seed.
+//! The checker accepts linearizable histories and rejects others, and the faults depend on the seed alone.
 
 use proptest::prelude::*;
 use quorate_lab::spec::{BenchSpec, Retention};
@@ -12,7 +12,7 @@ fn operation(called_ns: u64, returned_ns: u64, request: Request, answer: Answer)
     Operation { key: 0, called_ns, returned_ns, request, answer }
 }
 
-/// Writes 1 and 2 at once, then reads.
+/// Writes 1 and 2 concurrently, then reads.
 fn two_writes_and(reads: &[(u64, u64, Value)]) -> Vec<Operation> {
     let mut history =
         vec![operation(0, 10, Request::Write(1), Answer::Done), operation(0, 10, Request::Write(2), Answer::Done)];
@@ -48,7 +48,7 @@ fn a_command_executed_twice_is_a_violation() {
     let history = [
         operation(0, 1, Request::Swap(1), Answer::Value(None)),
         operation(2, 3, Request::Swap(2), Answer::Value(Some(1))),
-        // The first swap was executed again in between.
+        // The first swap was executed twice, the second time in between.
         operation(4, 5, Request::Swap(3), Answer::Value(Some(1))),
     ];
     assert!(!is_linearizable(&history));
@@ -79,8 +79,8 @@ fn a_replacement_succeeds_only_on_the_expected_value() {
 }
 
 proptest! {
-    /// A register that executes each request between call and return is always linearizable. With one altered answer it
-    /// never is, because all values differ.
+    /// A register that executes each request between call and return is always linearizable. One altered answer always
+    /// breaks this, because all values differ.
     #[test]
     fn a_real_history_is_linearizable_and_an_altered_one_is_not(
         steps in prop::collection::vec((0u8..3, 0u64..30, 0u64..30), 2..60),

@@ -1,4 +1,4 @@
-//! The transport of a spec reaches replicas and clients.
+//! Replicas and clients use the transport of the spec.
 
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
@@ -12,7 +12,7 @@ use quorate_types::{Address, Committee};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// TCP under another name, which counts the endpoints made with it.
+/// TCP under another name, which counts the endpoints created with it.
 struct Counted {
     profile: TransportProfile,
     listeners: AtomicUsize,

@@ -13,7 +13,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the words that pages and machine-readable results use.
+    /// Returns the words used in pages and in machine-readable results.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -24,7 +24,7 @@ impl Verdict {
     }
 }
 
-/// Statement that was judged.
+/// Judged statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     pub id: String,
@@ -42,7 +42,7 @@ pub struct Claim {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
     pub title: String,
-    /// Numbers are aligned to the right.
+    /// Whether fields are numbers, which are right-aligned.
     pub numeric: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// How a reader should take a statement.
+/// Tone of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
     Good,
@@ -70,7 +70,7 @@ pub struct Chip {
     pub text: String,
 }
 
-/// Main figure of a page.
+/// Main figure of a page, with its label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tile {
     pub name: String,
@@ -84,9 +84,9 @@ pub struct Note {
     pub tone: Tone,
     pub title: String,
     pub text: String,
-    /// Listed below the text.
+    /// Items listed below the text.
     pub items: Vec<String>,
-    /// Whether the items have to be folded out.
+    /// Whether the items are initially collapsed.
     pub folded: bool,
 }
 
@@ -95,22 +95,22 @@ pub struct Note {
 pub struct Fact {
     pub name: String,
     pub value: String,
-    /// Highlighted.
+    /// Whether it is highlighted.
     pub marked: bool,
-    /// Shown if the pointer rests on it; may be empty.
+    /// Tooltip; may be empty.
     pub help: String,
 }
 
 /// Part of a section.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Block {
-    /// Text between backticks is code, here, in captions and in notes.
+    /// Text. Backticks mark code, as in captions and notes.
     Paragraph(String),
-    /// Boxed because it is much larger than the others.
+    /// Boxed because it is much larger than the other variants.
     Figure(Box<Figure>),
     Claims(Vec<Claim>),
     Chips(Vec<Chip>),
-    /// The first one is the largest.
+    /// Main figures, the first of which is the largest.
     Tiles(Vec<Tile>),
     Note(Note),
     /// Names with short values, in columns.
@@ -125,9 +125,9 @@ pub enum Block {
 /// Part of a page under a heading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
-    /// As `Figure::id`; unique among the sections and figures of a page.
+    /// Identifier, as in `Figure::id`; unique among the sections and figures of a page.
     pub id: String,
-    /// Empty for a section without a heading, which the contents leave out.
+    /// Empty for a section without a heading, which the table of contents omits.
     pub title: String,
     pub blocks: Vec<Block>,
 }

@@ -1,4 +1,4 @@
-//! Text in HTML, SVG and JSON inside HTML.
+//! Escapes text for HTML, SVG and JSON inside HTML.
 
 /// Escapes text for an element or a quoted attribute. Control characters, which HTML forbids, become U+FFFD.
 pub fn escape(text: &str) -> String {
@@ -11,7 +11,7 @@ pub fn escape(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\n' | '\t' => safe.push(c),
-            // XML forbids these two as well.
+            // XML also forbids these two.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Escapes prose, in which text between backticks is code.
+/// Escapes prose, in which backticks mark code.
 pub(crate) fn prose(text: &str) -> String {
     let safe = escape(text);
     if safe.matches('`').count() % 2 == 1 {
@@ -29,7 +29,7 @@ pub(crate) fn prose(text: &str) -> String {
     safe.split('`').enumerate().map(part).collect()
 }
 
-/// Writes JSON that may stand in a `script` element: no `<` in it can end the element.
+/// Formats JSON for a `script` element: it contains no `<`, so it cannot end the element.
 pub(crate) fn json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }

@@ -30,10 +30,10 @@ pub use validate::{
     check_page,
 };
 
-/// Width of a figure on paper. Text is 8 points high at either.
+/// Width of a figure on paper. Text is 8 points high in both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {
-    /// One of two columns: 252 points, panels below each other.
+    /// One of two columns: 252 points, panels below one another.
     Column,
     /// Both columns: 504 points, panels side by side.
     Text,
@@ -49,7 +49,7 @@ impl Width {
     }
 }
 
-/// Plot area of a panel within its drawing, and the places of its marks.
+/// Plot area of a panel within its drawing, and the positions of its marks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Area {
     /// Left edge, top edge, width and height in the units of the drawing.
@@ -66,7 +66,7 @@ pub fn svg(figure: &Figure, width: Width) -> Result<String, PlotError> {
     Ok(svg::file(&drawing.scene, &figure.title, width.points()))
 }
 
-/// Renders a figure as a PDF of one page, as large as the figure.
+/// Renders a figure as a single-page PDF of the figure's size.
 pub fn pdf(figure: &Figure, width: Width) -> Result<Vec<u8>, PlotError> {
     check_figure(figure)?;
     let plan = plan::Plan::new(figure);
@@ -80,7 +80,7 @@ pub fn page(page: &Page) -> Result<String, PlotError> {
     Ok(page::render(page))
 }
 
-/// Returns the plot area of each panel, as `svg` draws them.
+/// Returns the plot area of each panel, as drawn by `svg`.
 pub fn areas(figure: &Figure, width: Width) -> Result<Vec<Area>, PlotError> {
     check_figure(figure)?;
     let plan = plan::Plan::new(figure);

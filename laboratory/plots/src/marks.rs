@@ -1,4 +1,4 @@
-//! Marks of a figure that tooltips and tables name, with their places in the plot area.
+//! Marks of a figure for tooltips and tables, with their positions in the plot area.
 
 use crate::model::{Axis, BarSeries, BoxSeries, HeatPanel, Hover, Plot, Series};
 use crate::plan::{Content, PanelPlan, Plan, Side, shown_name, slot, stack, stack_slot, step_end};
@@ -7,12 +7,12 @@ use crate::scale::figure;
 /// Point, bar, box or field.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mark {
-    /// Left edge, top edge, width and height as fractions of the plot area, counted from its top left corner. Points
-    /// have no extent.
+    /// Left edge, top edge, width and height as fractions of the plot area, from its top left corner. Points have no
+    /// extent.
     pub area: [f64; 4],
-    /// Series, as the legend names it.
+    /// Name of the series in the legend.
     pub name: String,
-    /// Names and values, the measured ones first.
+    /// Names and values, measured ones first.
     pub rows: Vec<(String, String)>,
     pub command: Option<String>,
 }

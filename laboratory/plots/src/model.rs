@@ -1,14 +1,14 @@
-//! Plain data of a figure. Nothing in here is drawn yet; `validate` says whether it can be.
+//! Plain data of a figure. `validate` checks whether it can be drawn.
 
 /// Quantity along one side of a plot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     pub label: String,
-    /// Empty for counts and categories.
+    /// Unit; empty for counts and categories.
     pub unit: String,
-    /// Logarithmic, so that every value must be positive. Ignored by axes of categories.
+    /// Whether the axis is logarithmic, so that every value must be positive. Ignored by category axes.
     pub log: bool,
-    /// Starts at 0 also if all values are far from it. Ignored by logarithmic and horizontal axes.
+    /// Whether it starts at 0 even if all values are far from it. Ignored by logarithmic and horizontal axes.
     pub from_zero: bool,
 }
 
@@ -34,19 +34,19 @@ impl Axis {
     }
 }
 
-/// What a tooltip says in addition to the value: further columns of the row, and the command that repeats it.
+/// Contents of a tooltip in addition to the value: further columns of the row, and the command that repeats it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Hover {
     pub rows: Vec<(String, String)>,
     pub command: Option<String>,
 }
 
-/// Value of a series at one place.
+/// Value of a series at one position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
     pub x: f64,
-    /// `None` if the measurement failed: the line breaks, a cross at the foot of the plot marks the place, and `hover`
-    /// has the reason.
+    /// Value; `None` if the measurement failed: the line breaks, a cross at the bottom of the plot marks the position,
+    /// and `hover` has the reason.
     pub y: Option<f64>,
     /// Interval of `x`, lower bound first. In a plot over time and in a histogram, the ends of the step.
     pub x_interval: Option<(f64, f64)>,
@@ -61,7 +61,7 @@ impl Point {
         Point { x, y: Some(y), x_interval: None, y_interval: None, hover: Hover::default() }
     }
 
-    /// Creates the place of a failed measurement.
+    /// Creates a point for a failed measurement.
     pub fn failed(x: f64, reason: &str) -> Point {
         let hover = Hover { rows: vec![("failed".into(), reason.into())], command: None };
         Point { x, y: None, x_interval: None, y_interval: None, hover }
@@ -80,17 +80,17 @@ impl Point {
     }
 }
 
-/// How the points of a curve or of a line are shown.
+/// Style of the points of a curve or a line.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Trace {
-    /// Markers, joined by a line.
+    /// Markers joined by a line.
     #[default]
     Joined,
-    /// The line alone, for a formula.
+    /// Line without markers, for a formula.
     Line,
-    /// Markers with their intervals alone, for measurements beside a formula.
+    /// Markers with intervals and without a line, for measurements beside a formula.
     Marks,
-    /// The same with hollow markers, for measurements of another kind.
+    /// Hollow markers with intervals and without a line, for measurements of another kind.
     Hollow,
 }
 
@@ -100,16 +100,16 @@ impl Trace {
     }
 }
 
-/// Points that belong together. Series of the same kin share a colour, also across panels.
+/// Points that belong together. Series of the same kin share a colour, even across panels.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Series {
     pub name: String,
-    /// Empty: the name.
+    /// Colour group; if empty, the name.
     pub kin: String,
     pub trace: Trace,
-    /// Quoted from a paper: drawn dashed and hollow, and named so in the legend.
+    /// Whether it is quoted from a paper: drawn dashed and hollow, and labelled as such in the legend.
     pub paper: bool,
-    /// Command of every point that has none itself.
+    /// Command of every point without one of its own.
     pub command: Option<String>,
     pub points: Vec<Point>,
 }
@@ -118,9 +118,9 @@ pub struct Series {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bar {
     pub category: String,
-    /// `None` if the measurement failed.
+    /// Value; `None` if the measurement failed.
     pub value: Option<f64>,
-    /// Lower bound first.
+    /// Interval, lower bound first.
     pub interval: Option<(f64, f64)>,
     pub hover: Hover,
 }
@@ -132,11 +132,11 @@ impl Bar {
     }
 }
 
-/// One bar for each category.
+/// One bar per category.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BarSeries {
     pub name: String,
-    /// Quoted from a paper.
+    /// Whether it is quoted from a paper.
     pub paper: bool,
     pub bars: Vec<Bar>,
 }
@@ -152,7 +152,7 @@ pub struct BoxMark {
 }
 
 impl BoxMark {
-    /// Creates a box without extent, for a paper that gives one number.
+    /// Creates a box without extent, for a paper with a single number.
     pub fn single(category: &str, value: f64) -> BoxMark {
         BoxMark { category: category.into(), summary: [value; 5], outliers: Vec::new(), hover: Hover::default() }
     }
@@ -163,11 +163,11 @@ impl BoxMark {
     }
 }
 
-/// One box for each category.
+/// One box per category.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BoxSeries {
     pub name: String,
-    /// Quoted from a paper.
+    /// Whether it is quoted from a paper.
     pub paper: bool,
     pub boxes: Vec<BoxMark>,
 }
@@ -179,7 +179,7 @@ pub struct Cell {
     pub column: usize,
     /// Index into `HeatPanel::rows`.
     pub row: usize,
-    /// `None` if the measurement failed.
+    /// Value; `None` if the measurement failed.
     pub value: Option<f64>,
     pub hover: Hover,
 }
@@ -188,11 +188,11 @@ pub struct Cell {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct HeatPanel {
     pub title: String,
-    /// Quoted from a paper: its fields have dashed outlines.
+    /// Whether it is quoted from a paper: its fields have dashed outlines.
     pub paper: bool,
-    /// From left to right.
+    /// Column names, left to right.
     pub columns: Vec<String>,
-    /// From bottom to top, as on a numeric axis.
+    /// Row names, bottom to top, as on a numeric axis.
     pub rows: Vec<String>,
     pub cells: Vec<Cell>,
 }
@@ -216,7 +216,7 @@ impl<T> Panel<T> {
 /// Marked moment or span of a plot over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// In the unit of the horizontal axis.
+    /// Start, in the unit of the horizontal axis.
     pub from: f64,
     /// End of a span; `None` for a moment.
     pub to: Option<f64>,
@@ -226,28 +226,28 @@ pub struct Event {
 /// Kind of a figure, with its data.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Plot {
-    /// Points joined in the order given, as in latency against throughput under rising load.
+    /// Points joined in the given order, such as latency against throughput under rising load.
     Curve(Vec<Panel<Series>>),
-    /// Points joined by rising `x`.
+    /// Points joined in the order of `x`.
     Line(Vec<Panel<Series>>),
-    /// Single requests, up to `MAX_POINTS`.
+    /// Sampled requests, up to `MAX_POINTS`.
     Scatter(Vec<Panel<Series>>),
-    /// Series over time, each point being the start of a step that ends with its `x_interval`, or at the next point.
+    /// Series over time. Each point is the start of a step that ends with its `x_interval`, or at the next point.
     Time {
         panels: Vec<Panel<Series>>,
         events: Vec<Event>,
     },
-    /// Shares by ranges of a quantity: each point fills its `x_interval` from 0 up.
+    /// Shares by ranges of a quantity: each point fills its `x_interval` from 0 upwards.
     Histogram {
         panels: Vec<Panel<Series>>,
         /// Marked values of the quantity.
         marks: Vec<Event>,
     },
     Bars(Vec<Panel<BarSeries>>),
-    /// Each series is a segment of every bar, the first one at the foot.
+    /// Each series is a segment of every bar, the first one at the bottom.
     Stacked(Vec<Panel<BarSeries>>),
     Boxes(Vec<Panel<BoxSeries>>),
-    /// `value` is the quantity that the colours show.
+    /// Heat map; `value` is the quantity shown by the colours.
     Heat {
         value: Axis,
         panels: Vec<HeatPanel>,
@@ -264,7 +264,7 @@ impl Plot {
 /// Figure of one or more panels.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Letters, digits, `-`, `_` and `.`; unique in a page, and fit for a file name.
+    /// Identifier of letters, digits, `-`, `_` and `.`; unique in a page, and valid as a file name.
     pub id: String,
     pub title: String,
     /// Sentences below the figure; may be empty.

@@ -1,5 +1,5 @@
-//! Colours of the light and dark theme. Chosen so that each has a contrast of 3 to 1 with its background, and that no
-//! two neighbours look alike to readers with any of the three dichromacies; `tests/colours.rs` computes both.
+//! Colours of the light and dark theme. Each has a contrast of at least 3 to 1 with its background, and no two
+//! neighbours look alike to readers with any of the three dichromacies; `tests/colours.rs` computes both.
 
 use crate::scene::Paint;
 
@@ -19,7 +19,7 @@ pub struct Theme {
     pub series: [Rgb; COLOURS],
 }
 
-/// Colours of series; further series repeat them with another marker, or pale and outlined.
+/// Number of series colours. Further series repeat them with another marker, or pale and outlined.
 pub const COLOURS: usize = 8;
 
 /// Theme of light pages and of paper.
@@ -80,7 +80,7 @@ impl Theme {
     }
 }
 
-/// Stops of the heat map's colours: dark blue to yellow by way of green, with lightness rising evenly.
+/// Stops of the heat map's colour scale: dark blue to yellow through green, with evenly increasing lightness.
 const HEAT: [Rgb; 9] = [
     [0x44, 0x01, 0x54],
     [0x47, 0x2d, 0x7b],
@@ -93,7 +93,7 @@ const HEAT: [Rgb; 9] = [
     [0xfd, 0xe7, 0x25],
 ];
 
-/// Returns the colour of a place on the heat map's scale, from 0 to 1.
+/// Returns the colour at a position on the heat map's scale, from 0 to 1.
 pub fn heat(place: f64) -> Rgb {
     let at = place.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
     let index = (at.floor() as usize).min(HEAT.len() - 2);

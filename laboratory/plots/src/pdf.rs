@@ -1,5 +1,5 @@
-//! Writes a drawing as PDF of one page, as large as the figure. Text is set in Helvetica, which every reader has, so
-//! that no font need be shipped; characters outside its Latin alphabet are replaced.
+//! Writes a drawing as a single-page PDF of the figure's size. Text uses Helvetica, which every reader has, so that no
+//! font need be embedded; characters outside its Latin alphabet are replaced.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const CONTENT: Ref = Ref::new(4);
 const INFO: Ref = Ref::new(5);
 const REGULAR: (Ref, Name<'static>, Name<'static>) = (Ref::new(6), Name(b"R"), Name(b"Helvetica"));
 const BOLD: (Ref, Name<'static>, Name<'static>) = (Ref::new(7), Name(b"B"), Name(b"Helvetica-Bold"));
-/// Distance of a control point from its corner that makes a Bézier curve of a quarter circle, in radii.
+/// Distance of a control point from its corner, in radii, for a Bézier curve that approximates a quarter circle.
 const QUARTER: f64 = 0.552_284_75;
 
 /// Writes a file that is `width_pt` points wide.
@@ -48,7 +48,7 @@ pub(crate) fn file(scene: &Scene, title: &str, width_pt: f64) -> Vec<u8> {
         pdf.type1_font(reference).base_font(name).encoding_predefined(Name(b"WinAnsiEncoding"));
     }
     let mut content = Content::new();
-    // From pixels that count downwards to points that count upwards.
+    // From pixels with y pointing down to points with y pointing up.
     content.transform([scale as f32, 0.0, 0.0, -scale as f32, 0.0, height]);
     content.set_line_join(LineJoinStyle::RoundJoin);
     for shape in &scene.shapes {
@@ -95,7 +95,7 @@ fn write_shape(shape: &Shape, content: &mut Content) {
             content.save_state();
             set_style(content, Style::stroke(*paint, radius * 2.0).opacity(*opacity));
             content.set_line_cap(LineCapStyle::RoundCap);
-            // One path for each point: within a path, overlapping points would not add up.
+            // One path per point: within a single path, overlapping points would not add up.
             for (x, y) in places {
                 content.move_to(round(*x), round(*y)).line_to(round(*x), round(*y)).stroke();
             }
@@ -135,7 +135,7 @@ fn set_style(content: &mut Content, style: Style) {
     }
 }
 
-/// Rounds a coordinate to a tenth of a pixel, which keeps files of many points small.
+/// Rounds a coordinate to a tenth of a pixel, which keeps files with many points small.
 fn round(value: f64) -> f32 {
     ((value * 10.0).round() / 10.0) as f32
 }
@@ -172,12 +172,12 @@ fn write_text(text: &Text, content: &mut Content) {
     let [red, green, blue] = rgb(text.paint);
     let font = if text.bold { BOLD.1 } else { REGULAR.1 };
     content.begin_text().set_fill_rgb(red, green, blue).set_font(font, text.size as f32);
-    // The page counts downwards, so glyphs are turned upright again.
+    // The page's y axis points down, so glyphs are flipped back.
     content.set_text_matrix([cos as f32, sin as f32, sin as f32, -cos as f32, x as f32, y as f32]);
     content.show(Str(&encode(&text.content))).end_text();
 }
 
-/// Encodes text for Helvetica; characters that it has not become look-alikes or a question mark.
+/// Encodes text for Helvetica. Unsupported characters become look-alikes or a question mark.
 fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for c in text.chars() {

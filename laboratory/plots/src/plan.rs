@@ -1,15 +1,15 @@
-//! What is drawn where, as fractions of each panel's plot area: scales, styles of series, and the marks that tooltips
-//! name. Sizes come in later, in `draw`, so that a wide and a narrow drawing of a figure agree on all of this.
+//! Layout of a figure as fractions of each panel's plot area: scales, styles of series, and the marks named in
+//! tooltips. Sizes follow later, in `draw`, so that a wide and a narrow drawing of a figure agree on all of this.
 
 use crate::model::{Axis, BarSeries, BoxSeries, Event, Figure, HeatPanel, Panel, Plot, Point, Series, Trace};
 use crate::palette::COLOURS;
 use crate::scale::{Bands, Ends, MAX_VALUES_LABELLED, Scale};
 
-/// Part of a band that its bars or boxes fill.
+/// Fraction of a band filled by its bars or boxes.
 const FILLED: f64 = 0.76;
-/// Part of a bar's or box's own share that it fills when there are several in a band.
+/// Fraction of its own share that a bar or box fills if a band has several.
 const OWN: f64 = 0.92;
-/// Width of a single bar or box at most, as a part of the plot.
+/// Maximum width of a single bar or box, as a fraction of the plot.
 const MAX_BAR: f64 = 0.14;
 
 /// Shape that marks the points of a series.
@@ -23,8 +23,8 @@ pub(crate) enum Marker {
     Pentagon,
 }
 
-/// In the order in which series get them. Their number and that of the colours differ, so that what repeats first is
-/// told apart by the other.
+/// Markers in the order of assignment. Their number differs from the number of colours, so that series with the same
+/// colour have different markers.
 pub(crate) const MARKERS: [Marker; 6] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::TriangleDown, Marker::Pentagon];
 
@@ -76,7 +76,7 @@ pub(crate) struct PanelPlan<'a> {
     pub content: Content<'a>,
 }
 
-/// What a panel shows.
+/// Contents of a panel.
 pub(crate) enum Content<'a> {
     Series(Vec<(&'a Series, Look)>),
     Bars(Vec<(&'a BarSeries, Look)>),
@@ -96,7 +96,7 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a figure that `check_figure` has accepted.
+    /// Plans a figure accepted by `check_figure`.
     pub(crate) fn new(figure: &'a Figure) -> Plan<'a> {
         let empty = |panels, legend| Plan { figure, panels, legend, events: &[], heat: None };
         match &figure.plot {
@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Hands out looks: one for each kin, in order of appearance.
+/// Assigns looks: one per kin, in order of appearance.
 #[derive(Default)]
 struct Looks {
     kins: Vec<String>,
@@ -167,7 +167,7 @@ impl Looks {
         look
     }
 
-    /// Returns the legend; empty if it would say nothing.
+    /// Returns the legend; empty if it would be redundant.
     fn legend(self) -> Vec<Entry> {
         if self.legend.iter().all(|entry| entry.name.is_empty()) { Vec::new() } else { self.legend }
     }
@@ -182,7 +182,7 @@ pub(crate) fn shown_name(name: &str, paper: bool) -> String {
     }
 }
 
-/// Returns the vertical scale of each panel: its own, or that shared by all panels without one.
+/// Returns the vertical scale of each panel: its own, or the one shared by all panels without one.
 fn vertical<T>(figure: &Figure, panels: &[Panel<T>], zero: bool, values: impl Fn(&Panel<T>) -> Vec<f64>) -> Vec<Scale> {
     let common = panels.iter().filter(|panel| panel.y.is_none()).flat_map(&values);
     let common = Scale::covering(common, figure.y.log, Ends::Round, zero || figure.y.from_zero);
@@ -265,8 +265,8 @@ fn plan_bars<'a>(
     (panels, looks.legend())
 }
 
-/// Returns where the step of a point ends: with its interval, or at the next point; the last step is as long as the one
-/// before.
+/// Returns the end of a point's step: the end of its interval, or the next point. The last step is as long as the
+/// previous one.
 pub(crate) fn step_end(points: &[Point], at: usize) -> f64 {
     if let Some((_, end)) = points[at].x_interval {
         return end;
@@ -278,8 +278,8 @@ pub(crate) fn step_end(points: &[Point], at: usize) -> f64 {
     }
 }
 
-/// Returns the foot and the top of each series' segment of a stacked bar, those of the paper in a bar of their own. A
-/// missing segment has no height.
+/// Returns the bottom and the top of each series' segment of a stacked bar; the paper's segments have a bar of their
+/// own. A missing segment has no height.
 pub(crate) fn stack(series: &[BarSeries], category: &str) -> Vec<(f64, f64)> {
     let mut tops = [0.0; 2];
     let segment = |series: &BarSeries| {
@@ -292,7 +292,7 @@ pub(crate) fn stack(series: &[BarSeries], category: &str) -> Vec<(f64, f64)> {
     series.iter().map(segment).collect()
 }
 
-/// Returns the left edge and the width of a stacked bar: the paper's stands right of ours.
+/// Returns the left edge and the width of a stacked bar; the paper's bar is to the right of ours.
 pub(crate) fn stack_slot(bands: &Bands, category: &str, series: &[BarSeries], paper: bool) -> (f64, f64) {
     let has_both = series.iter().any(|own| own.paper) && series.iter().any(|own| !own.paper);
     slot(bands, category, usize::from(has_both && paper), 1 + usize::from(has_both))

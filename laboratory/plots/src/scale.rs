@@ -1,25 +1,25 @@
-//! Scales: from values to positions, with ticks. A position is a fraction of the plot's side, from 0 to 1.
+//! Scales: map values to positions, with ticks. A position is a fraction of the plot's side, from 0 to 1.
 
-/// Steps aimed at on a linear axis whose ends are ticks, as vertical ones are.
+/// Intended number of steps on a linear axis whose ends are ticks, which includes vertical axes.
 const STEPS: f64 = 5.0;
-/// Steps aimed at on other axes: horizontal ones are longer, and leave out labels that would overlap.
+/// Intended number of steps on other axes: horizontal ones are longer, and omit labels that would overlap.
 const MANY_STEPS: f64 = 8.0;
-/// Part of a free axis left empty beyond its first and last value.
+/// Fraction of a padded axis left empty beyond its first and last value.
 const PADDING: f64 = 0.04;
-/// A linear axis starts at 0 unless its values lie within a span this small a part of their maximum.
+/// Maximum span of the values, as a fraction of their maximum, for a linear axis that does not start at 0.
 const MAX_SPAN_WITHOUT_ZERO: f64 = 0.3;
-/// Rounding error allowed where a value is compared with a tick, in steps.
+/// Rounding error allowed in comparisons of a value with a tick, in steps.
 const SLACK: f64 = 1e-6;
-/// Powers of ten from which a logarithmic axis labels only those.
+/// Minimum number of decades for a logarithmic axis with labels only at powers of ten.
 const MIN_DECADES_LABELLED: f64 = 3.0;
-/// Ratio of the ends below which a logarithmic axis gets evenly spaced ticks.
+/// Maximum ratio of the ends for a logarithmic axis with evenly spaced ticks.
 const MAX_RATIO_OF_EVEN_TICKS: f64 = 8.0;
-/// Labelled powers of ten at most.
+/// Maximum number of labelled powers of ten.
 const MAX_DECADES: i32 = 9;
-/// Distinct values up to which an axis is labelled with the values themselves.
+/// Maximum number of distinct values for labels at the values themselves.
 pub(crate) const MAX_VALUES_LABELLED: usize = 9;
 
-/// How the ends of an axis are chosen.
+/// Choice of an axis's ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
     /// At ticks.
@@ -30,11 +30,11 @@ pub enum Ends {
     Exact,
 }
 
-/// Labelled or unlabelled place on an axis.
+/// Labelled or unlabelled position on an axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tick {
     pub value: f64,
-    /// Empty for a minor tick.
+    /// Label; empty for a minor tick.
     pub label: String,
 }
 
@@ -44,13 +44,13 @@ pub struct Scale {
     pub low: f64,
     pub high: f64,
     pub log: bool,
-    /// In rising order, within the ends.
+    /// Ticks in ascending order, within the ends.
     pub ticks: Vec<Tick>,
 }
 
 impl Scale {
-    /// Creates a scale that covers finite values, which on a logarithmic scale are positive. Without any it covers 0 to
-    /// 1, or 1 to 10.
+    /// Creates a scale that covers finite values, which must be positive on a logarithmic scale. Without values it
+    /// covers 0 to 1, or 1 to 10.
     pub fn covering(values: impl Iterator<Item = f64>, log: bool, ends: Ends, zero: bool) -> Scale {
         let range = values.fold(None, |range: Option<(f64, f64)>, value| {
             Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
@@ -69,7 +69,7 @@ impl Scale {
         if zero || (ends != Ends::Exact && high - low > MAX_SPAN_WITHOUT_ZERO * largest) {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
-        // One value, or values that differ by no more than rounding.
+        // A single value, or values that differ only by rounding.
         if high - low <= largest * 1e-9 {
             (low, high) = match high {
                 0.0 => (0.0, 1.0),
@@ -113,7 +113,7 @@ impl Scale {
         Scale { low, high, log: true, ticks: log_ticks(low, high) }
     }
 
-    /// Labels the given values instead of round ones.
+    /// Labels the given values rather than round ones.
     pub fn with_ticks_at(mut self, values: &[f64]) -> Scale {
         self.ticks = values.iter().map(|value| Tick { value: *value, label: exact(*value) }).collect();
         self
@@ -127,7 +127,7 @@ impl Scale {
     }
 }
 
-/// Names side by side, each with the same share of an axis.
+/// Names side by side, each with an equal share of an axis.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Bands {
     pub names: Vec<String>,
@@ -145,7 +145,7 @@ impl Bands {
         bands
     }
 
-    /// Returns the index of a name; 0 for a name that has no band.
+    /// Returns the index of a name; 0 if it has no band.
     pub fn index(&self, name: &str) -> usize {
         self.names.iter().position(|known| known == name).unwrap_or(0)
     }
@@ -173,7 +173,7 @@ fn even_ticks(low: f64, high: f64, step: f64) -> Vec<Tick> {
     let largest = low.abs().max(high.abs());
     let count = (last - first).clamp(0.0, 4.0 * MANY_STEPS) as usize;
     let values = (0..=count).map(|at| (first + at as f64) * step).filter(|value| *value <= high + step * SLACK);
-    // The sum of a whole number of steps may miss the end by a rounding error, and 0 may come out as -0.
+    // The sum of a whole number of steps may miss the end by a rounding error, and 0 may become -0.
     values
         .map(|value| value.clamp(low, high) + 0.0)
         .map(|value| Tick { value, label: stepped(value, step, largest) })
@@ -189,7 +189,7 @@ fn digits(low: f64, high: f64) -> Vec<(u32, i32, f64)> {
         .collect()
 }
 
-/// Returns `digit` times ten to a power, as near as the decimal notation gets.
+/// Returns the double nearest to `digit` times a power of ten.
 fn power_of_ten(digit: f64, power: i32) -> f64 {
     if power < 0 { digit / 10f64.powi(-power) } else { digit * 10f64.powi(power) }
 }
@@ -229,12 +229,12 @@ fn round_above(value: f64) -> f64 {
     all.into_iter().map(|(digit, power)| power_of_ten(digit, power)).find(|round| *round >= value).unwrap_or(value)
 }
 
-/// Maximum number of decimals of a tick: a double has no more digits.
+/// Maximum number of decimals of a tick: the precision of a double.
 const MAX_DECIMALS: i32 = 15;
 /// Decimals of a tick if its step is not round.
 const USUAL_DECIMALS: i32 = 9;
 
-/// Formats a tick so that neighbours one step apart differ, in thousands or millions if the axis reaches far.
+/// Formats a tick so that neighbours one step apart differ, in thousands or millions for large ranges.
 fn stepped(value: f64, step: f64, largest: f64) -> String {
     let (unit, suffix) = match largest {
         largest if !(1e-3..1e13).contains(&largest) => return exponent(value, step, largest),
@@ -260,7 +260,7 @@ fn exponent(value: f64, step: f64, largest: f64) -> String {
     format!("{:.*}e{power}", decimals(step / unit), value / unit)
 }
 
-/// Returns how many decimals show a round step.
+/// Returns the number of decimals of a round step.
 fn decimals(step: f64) -> usize {
     (0..=MAX_DECIMALS)
         .find(|decimals| {
@@ -270,7 +270,7 @@ fn decimals(step: f64) -> usize {
         .unwrap_or(USUAL_DECIMALS) as usize
 }
 
-/// Formats a value without rounding it visibly: 4, 0.05, 1024, 20k, 1M.
+/// Formats a value without visible rounding: 4, 0.05, 1024, 20k, 1M.
 pub(crate) fn exact(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {

@@ -1,7 +1,7 @@
-//! Drawing as a list of shapes, which the SVG and PDF writers turn into files. The unit is a CSS pixel; `y` points
+//! A drawing as a list of shapes, which the SVG and PDF writers convert to files. The unit is a CSS pixel; `y` points
 //! down.
 
-/// Role of a colour; the theme decides what it looks like.
+/// Role of a colour, whose appearance depends on the theme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Paint {
     /// Text and outlines.
@@ -18,11 +18,11 @@ pub(crate) enum Paint {
     Event,
     /// Failed measurements.
     Bad,
-    /// The same in every theme.
+    /// A fixed colour, the same in every theme.
     Rgb([u8; 3]),
 }
 
-/// How a line is broken up.
+/// Dash pattern of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Dash {
     #[default]
@@ -49,7 +49,7 @@ pub(crate) struct Style {
     pub stroke: Option<Paint>,
     pub width: f64,
     pub dash: Dash,
-    /// Opacity in per cent.
+    /// Opacity in percent.
     pub opacity: u8,
 }
 
@@ -75,7 +75,7 @@ impl Style {
     }
 }
 
-/// Which end of a line of text its position is.
+/// End of a line of text that is at its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -87,13 +87,13 @@ pub(crate) enum Anchor {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Text {
     pub x: f64,
-    /// Of the baseline.
+    /// Position of the baseline.
     pub y: f64,
     pub content: String,
     pub size: f64,
     pub bold: bool,
     pub anchor: Anchor,
-    /// In degrees, clockwise.
+    /// Rotation in degrees, clockwise.
     pub turn: f64,
     pub paint: Paint,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Text {
 /// Shape, in drawing order.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Shape {
-    /// Lines through points; more than one list for a path with gaps.
+    /// Lines through points; several lists for a path with gaps.
     Path {
         runs: Vec<Vec<(f64, f64)>>,
         closed: bool,
@@ -120,7 +120,7 @@ pub(crate) enum Shape {
         radius: f64,
         style: Style,
     },
-    /// Many discs of one size and colour.
+    /// Many discs of the same size and colour.
     Dots {
         places: Vec<(f64, f64)>,
         radius: f64,

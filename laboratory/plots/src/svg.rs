@@ -1,4 +1,4 @@
-//! Writes a drawing as SVG: inline in a page, coloured by its style sheet, or as a file with its own colours.
+//! Writes a drawing as SVG: inline in a page, coloured by the page's style sheet, or as a file with its own colours.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use crate::escape::escape;
 use crate::palette::LIGHT;
 use crate::scene::{Anchor, Dash, Paint, Scene, Shape, Style, Text};
 
-/// Fonts with the widths that the layout assumes.
+/// Fonts with the character widths assumed by the layout.
 const FONTS: &str = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', sans-serif";
-/// CSS pixels in a point, the unit of paper.
+/// CSS pixels per point, the unit of paper.
 pub(crate) const PIXELS_PER_POINT: f64 = 1.5;
 
-/// Where the colours come from.
+/// Source of the colours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Colours {
     /// Classes of the page's style sheet.
@@ -20,7 +20,7 @@ enum Colours {
     Attributes,
 }
 
-/// Writes an element for a page. `summary` is what a screen reader says.
+/// Writes an element for a page. `summary` is the text for screen readers.
 pub(crate) fn inline(scene: &Scene, summary: &str) -> String {
     let mut svg = format!(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
@@ -51,7 +51,7 @@ pub(crate) fn file(scene: &Scene, title: &str, width_pt: f64) -> String {
     svg
 }
 
-/// Returns the rules of the style sheet that `inline` relies on, without the colours.
+/// Returns the style sheet's rules that `inline` relies on, without the colours.
 pub(crate) fn rules() -> String {
     let mut css = format!("svg text {{ font-family: {FONTS}; }}\nsvg path, svg rect {{ fill: none; }}\n");
     let fixed = [Paint::Ink, Paint::Soft, Paint::Rule, Paint::Grid, Paint::Surface, Paint::Event, Paint::Bad];
@@ -63,7 +63,7 @@ pub(crate) fn rules() -> String {
     css
 }
 
-/// Returns the colours of a theme as variables of the style sheet.
+/// Returns the colours of a theme as style sheet variables.
 pub(crate) fn variables(theme: &crate::palette::Theme) -> String {
     let fixed = [Paint::Ink, Paint::Soft, Paint::Rule, Paint::Grid, Paint::Surface, Paint::Event, Paint::Bad];
     let series = (0..crate::palette::COLOURS).map(Paint::Series);
@@ -134,7 +134,7 @@ fn path(run: &[(f64, f64)], closed: bool) -> String {
     format!("M{}{}", places.join("L"), if closed { "Z" } else { "" })
 }
 
-/// Writes discs as one path of points with round ends: a tenth of the size of as many circles.
+/// Writes discs as one path of points with round ends, at a tenth of the size of separate circles.
 fn dots(places: &[(f64, f64)], style: Style, colours: Colours, svg: &mut String) {
     let tenth = |value: f64| ((value * 10.0).round() / 10.0 + 0.0).to_string();
     let runs: String = places.iter().map(|(x, y)| format!("M{} {}h0", tenth(*x), tenth(*y))).collect();

@@ -1,6 +1,6 @@
 //! Width of text. The figures' font is Helvetica or one with the same widths (Arial, Liberation Sans, Nimbus Sans).
 
-/// Widths of the characters from space to tilde in thousandths of the size, from the font's public metrics.
+/// Widths of the characters from space to tilde, in thousandths of the font size, from the font's public metrics.
 #[rustfmt::skip]
 const WIDTHS: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
@@ -10,13 +10,13 @@ const WIDTHS: [u16; 95] = [
     333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556,
     556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 ];
-/// Width of the other characters of European scripts.
+/// Width of other characters in European scripts.
 const OTHER: f64 = 0.62;
-/// Width of ideographs, and of whatever else may be as wide.
+/// Width of ideographs, and of other possibly wide characters.
 const WIDE: f64 = 1.0;
 /// First code point that may be as wide as an ideograph.
 const FIRST_WIDE: char = '\u{1100}';
-/// Widening of the bold face.
+/// Width ratio of the bold face.
 const BOLD: f64 = 1.08;
 
 /// Returns the width of a line of text in the unit of `size`.
@@ -50,7 +50,7 @@ pub(crate) fn shorten(text: &str, space: f64, size: f64, bold: bool) -> String {
     format!("{}\u{2026}", kept.trim_end())
 }
 
-/// Shortens the name of a category as `shorten` does, but in its middle: names often differ in their last character.
+/// Shortens a category's name like `shorten`, but in the middle: names often differ in their last character.
 pub(crate) fn shorten_middle(text: &str, space: f64, size: f64) -> String {
     if width(text, size, false) <= space {
         return text.into();
@@ -65,7 +65,8 @@ pub(crate) fn shorten_middle(text: &str, space: f64, size: f64) -> String {
     fitting.unwrap_or_else(|| "\u{2026}".into())
 }
 
-/// Breaks text at spaces into lines at most `space` wide; `None` if they would be more than `most`, or a word is wider.
+/// Breaks text at spaces into lines at most `space` wide; `None` if it needs more than `most` lines, or a word is
+/// wider.
 pub(crate) fn wrap(text: &str, space: f64, size: f64, most: usize) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

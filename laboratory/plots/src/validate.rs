@@ -5,24 +5,24 @@ use std::collections::BTreeSet;
 use crate::document::{Block, Page};
 use crate::model::{Axis, Bar, BarSeries, BoxSeries, Figure, HeatPanel, Panel, Plot, Point, Series};
 
-/// Points, bars, boxes with their outliers, or fields of one figure.
+/// Maximum number of points, bars, boxes including their outliers, or fields per figure.
 pub const MAX_POINTS: usize = 100_000;
-/// Panels of one figure.
+/// Maximum number of panels per figure.
 pub const MAX_PANELS: usize = 24;
-/// Series of one panel.
+/// Maximum number of series per panel.
 pub const MAX_SERIES: usize = 32;
-/// Categories of bars and boxes, and rows and columns of heat maps.
+/// Maximum number of categories of bars and boxes, and of rows and columns of heat maps.
 pub const MAX_CATEGORIES: usize = 64;
-/// Distance of a value from 0.
+/// Maximum distance of a value from 0.
 pub const MAX_MAGNITUDE: f64 = 1e18;
-/// Distance of a value from 0 on a logarithmic axis.
+/// Minimum distance of a value from 0 on a logarithmic axis.
 pub const MIN_POSITIVE: f64 = 1e-18;
 
 /// Data that cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{place}: {problem}; {help}")]
 pub struct PlotError {
-    /// Figure, panel, series and point.
+    /// Place of the problem: figure, panel, series and point.
     pub place: String,
     pub problem: String,
     pub help: String,
@@ -39,7 +39,7 @@ impl PlotError {
     }
 }
 
-/// Checks a page: every figure, and that names are unique and tables regular.
+/// Checks a page: every figure, the uniqueness of names, and the shape of tables.
 pub fn check_page(page: &Page) -> Result<(), PlotError> {
     let mut ids = BTreeSet::new();
     let mut unique = |id: &str| match ids.insert(id.to_owned()) {
@@ -72,7 +72,7 @@ pub fn check_page(page: &Page) -> Result<(), PlotError> {
     Ok(())
 }
 
-/// Checks a figure: finite numbers, positive ones on logarithmic axes, intervals in order, sizes within the limits.
+/// Checks a figure: finite numbers, positive ones on logarithmic axes, ordered intervals, sizes within the limits.
 pub fn check_figure(figure: &Figure) -> Result<(), PlotError> {
     check_id(&figure.id)?;
     check_plot(figure).map_err(|error| error.within(&format!("figure `{}`", figure.id)))
@@ -132,7 +132,7 @@ fn check_plot(figure: &Figure) -> Result<(), PlotError> {
     }
 }
 
-/// Checks the series of each panel against the axes that they are drawn on.
+/// Checks the series of each panel against their axes.
 fn each<T>(
     figure: &Figure,
     panels: &[Panel<T>],
@@ -183,7 +183,7 @@ fn check_interval(place: &str, interval: Option<(f64, f64)>, value: Option<f64>,
     check_value(place, "its lower bound", low, log)?;
     check_value(place, "its upper bound", high, log)?;
     match value {
-        // A mean may lie outside an interval of the median; what cannot be is an interval upside down.
+        // A mean may lie outside an interval of the median, but an interval must not be reversed.
         Some(_) => ordered(place, &[low, high]),
         None => Err(PlotError::new(place, "an interval without a value", "leave the interval out as well")),
     }

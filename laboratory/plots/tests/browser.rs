@@ -12,7 +12,7 @@ use crate::samples;
 /// Names of the browser, unless `CHROMIUM` has its path.
 const NAMES: [&str; 5] =
     ["chromium", "chromium-headless-shell", "chromium-browser", "google-chrome-stable", "google-chrome"];
-/// Smallest text that a phone should show, in CSS pixels.
+/// Minimum text size on a phone, in CSS pixels.
 const MIN_TEXT_PX: f64 = 10.0;
 
 fn browser() -> PathBuf {
@@ -40,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Puts the page with the probe into a frame of the given width, and returns what the probe found.
+/// Puts the page and the probe into a frame of the given width, and returns the probe's findings.
 fn probe(name: &str, width: u32, dark: bool) -> Value {
     let scratch = Scratch::new(name);
     let html = page(&samples::page()).expect("the samples can be drawn");

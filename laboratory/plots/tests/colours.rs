@@ -2,14 +2,14 @@
 
 use quorate_plots::{DARK, LIGHT, Rgb, Theme, contrast, heat};
 
-/// Contrast that WCAG 2 asks of graphical objects, and of text.
+/// Contrast that WCAG 2 requires for graphical objects; the next constant is for text.
 const GRAPHICS: f64 = 3.0;
 const TEXT: f64 = 4.5;
-/// Least difference of two series in units of CIE 1976; about 2.3 is just noticeable.
+/// Minimum difference of two series, in units of CIE 1976; about 2.3 is just noticeable.
 const MIN_DIFFERENCE: f64 = 10.0;
 
-/// How linear red, green and blue look to normal vision and with each dichromacy (Machado, Oliveira and Fernandes,
-/// 2009, table for severity 1).
+/// Transformation of linear red, green and blue for normal vision and for each dichromacy (Machado, Oliveira and
+/// Fernandes, 2009, table for severity 1).
 const VISIONS: [(&str, [[f64; 3]; 3]); 4] = [
     ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     ("protanopia", [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),

@@ -1,4 +1,4 @@
-//! Drawings: well-formed, everything inside, and each value where the scales put it.
+//! Drawings are well-formed, stay within their bounds, and show each value at its position on the scale.
 
 use quorate_plots::{
     Axis, Bar, BarSeries, BoxMark, BoxSeries, COLOURS, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section,
@@ -8,11 +8,11 @@ use roxmltree::{Document, Node};
 
 use crate::samples;
 
-/// Widths that each test looks at.
+/// Widths tested.
 const WIDTHS: [Width; 2] = [Width::Column, Width::Text];
-/// How far a marker or half of a line may reach beyond the drawing, in pixels.
+/// Maximum distance that a marker or half of a line may extend beyond the drawing, in pixels.
 const SLACK: f64 = 6.0;
-/// Least width of an average character, in sizes of the font.
+/// Minimum width of an average character, relative to the font size.
 const CHARACTER: f64 = 0.4;
 
 fn number(node: Node, name: &str) -> f64 {
@@ -30,7 +30,7 @@ fn points(path: &str) -> Vec<(f64, f64)> {
     steps.map(point).collect()
 }
 
-/// Returns the places that an element occupies.
+/// Returns the points covered by an element.
 fn places(node: Node) -> Vec<(f64, f64)> {
     match node.tag_name().name() {
         "path" => points(node.attribute("d").expect("a path has data")),
@@ -73,7 +73,7 @@ fn no_element_leaves(document: &Document, what: &str) {
     }
 }
 
-/// Returns each upright line of text with its left and right end, at least so far apart.
+/// Returns each upright line of text with its left and right end; its estimated width is a lower bound.
 fn lines<'a>(document: &'a Document) -> Vec<(f64, f64, f64, &'a str)> {
     let upright =
         document.descendants().filter(|node| node.has_tag_name("text") && node.attribute("transform").is_none());
@@ -161,7 +161,7 @@ fn points_are_drawn_where_their_marks_are() {
     let area = &areas(&figure, Width::Text).expect("can be drawn")[0];
     let [x, y, width, height] = area.area;
     let filled = |node: &Node| node.has_tag_name("circle") && node.attribute("fill") == Some(colour(0).as_str());
-    // The legend has one of them as well, above the plot.
+    // The legend, above the plot, also has one of them.
     let drawn: Vec<(f64, f64)> =
         document.descendants().filter(filled).flat_map(places).filter(|place| place.1 > y).collect();
     assert_eq!(drawn.len(), 8);
@@ -215,7 +215,7 @@ fn values_from_a_paper_are_dashed_hollow_and_named() {
     }
 }
 
-/// A formula is a line without markers, measurements beside it are markers without a line, in its colour.
+/// A formula is a line without markers; measurements beside it are markers without a line, in the same colour.
 #[test]
 fn formulas_are_lines_and_measurements_beside_them_marks() {
     let series = |name: &str, kin: &str, trace| Series {
@@ -241,7 +241,7 @@ fn formulas_are_lines_and_measurements_beside_them_marks() {
     };
     let [joined, line, marks, hollow] =
         [Trace::Joined, Trace::Line, Trace::Marks, Trace::Hollow].map(|trace| series("n 4", "", trace));
-    // Without a name there is a legend only if there are several series.
+    // Without names there is a legend only for several series.
     assert_eq!(drawn(vec![line.clone()]), (0, 1, false));
     let (markers, lines, _) = drawn(vec![marks.clone()]);
     assert!(markers >= 4 && lines == 0, "{markers} {lines}");
@@ -378,7 +378,7 @@ fn failures_are_marked() {
     }
 }
 
-/// Returns a figure of each kind with nothing in it, and one with a single value.
+/// Returns an empty figure of each kind, and one with a single value.
 fn small() -> Vec<Figure> {
     let with = |figure: Figure, plot| Figure { plot, ..figure };
     let one = || Series { name: "ours".into(), points: vec![Point::new(4.0, 2.0)], ..Series::default() };

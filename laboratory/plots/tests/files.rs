@@ -49,7 +49,7 @@ fn characters_that_the_font_lacks_are_replaced() {
     figure.x.label = "µs – naïve ≤ 漢字".into();
     let bytes = pdf(&figure, Width::Text).expect("can be drawn");
     let expected: &[u8] = b"\xb5s \x96 na\xefve <= ??";
-    // A string with such bytes is written in hexadecimal.
+    // Strings with such bytes are written in hexadecimal.
     let written: String = expected.iter().map(|byte| format!("{byte:02X}")).collect();
     assert!(has(&bytes, &written));
 }

@@ -1,4 +1,4 @@
-//! Data that cannot be drawn is refused, with the place, the problem and what to do.
+//! Data that cannot be drawn is refused, with the place, the problem and the remedy.
 
 use proptest::prelude::*;
 use quorate_plots::{
@@ -131,7 +131,7 @@ fn names_fit_into_a_page_and_a_directory() {
 }
 
 proptest! {
-    /// Any bits are drawn without a trace of what is no number, or refused.
+    /// Arbitrary bit patterns are either drawn, without any trace of non-finite numbers, or refused.
     #[test]
     fn any_values_are_drawn_or_refused(
         bits in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 0..12),

@@ -15,7 +15,7 @@ fn page_of(figure: Figure) -> Page {
     Page { title: "Page".into(), lead: Vec::new(), sections, footer: String::new() }
 }
 
-/// Returns what stands between each `from` and the next `to`.
+/// Returns the texts between each `from` and the next `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
     text.split(from).skip(1).map(|rest| rest.split(to).next().unwrap_or("")).collect()
 }
@@ -34,7 +34,7 @@ fn nothing_is_fetched_from_anywhere() {
     {
         assert!(!html.contains(wrong), "the page contains {wrong}");
     }
-    // The name of a namespace is the one address, and nothing is fetched from it.
+    // A namespace name is the only address, and nothing is fetched from it.
     assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("://"), "the page contains an address");
     assert!(between(&html, "href=\"", "\"").iter().all(|link| link.starts_with('#')));
     assert!(html.contains("default-src 'none'"), "the browser forbids requests");

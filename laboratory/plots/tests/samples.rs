@@ -1,11 +1,11 @@
-//! Invented data for each kind of figure, made without a source of randomness.
+//! Invented data for each kind of figure, generated deterministically.
 
 use quorate_plots::{
     Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, Cell, Chip, Claim, Column, Event, Fact, Figure, HeatPanel, Hover,
     Note, Page, Panel, Plot, Point, Section, Series, Table, Tile, Tone, Verdict,
 };
 
-/// Returns numbers from 0 to 1 that look random.
+/// Returns pseudorandom numbers from 0 to 1.
 fn noise(seed: u64) -> impl Iterator<Item = f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(move || {
@@ -174,7 +174,7 @@ pub fn bars() -> Figure {
     figure("bars", "Throughput with faulty replicas", x, y, Plot::Bars(vec![Panel::new("", series)]))
 }
 
-/// Processor time by part as stacked bars.
+/// CPU time by part as stacked bars.
 pub fn stacked() -> Figure {
     let panel = |title: &str, scale: f64| {
         let parts = [
@@ -235,7 +235,7 @@ pub fn heat() -> Figure {
     figure("heat", "Throughput by block size and payload", x, y, Plot::Heat { value, panels })
 }
 
-/// Latency of `count` single requests.
+/// Latency of `count` sampled requests.
 pub fn scatter(count: usize) -> Figure {
     let series = |name: &str, seed: u64, base: f64| {
         let (mut times, mut values) = (noise(seed), noise(seed + 1));
@@ -253,7 +253,7 @@ pub fn scatter(count: usize) -> Figure {
     figure("scatter", "Latency of single requests", x, y, Plot::Scatter(panels))
 }
 
-/// Commands and timeouts by second, with a leader that is slow again and again.
+/// Commands and timeouts per second, with a leader that is repeatedly slow.
 pub fn time() -> Figure {
     let slow = |second: f64| (15.0..30.0).contains(&second) || (45.0..60.0).contains(&second);
     let series = |name: &str, seed: u64, usual: f64, slowed: f64| {

@@ -7,7 +7,7 @@ fn ends() -> impl Strategy<Value = Ends> {
     prop_oneof![Just(Ends::Round), Just(Ends::Padded), Just(Ends::Exact)]
 }
 
-/// Values of all sizes, near to each other and far apart.
+/// Values of all magnitudes, close together and far apart.
 fn values(log: bool) -> impl Strategy<Value = Vec<f64>> {
     let size = (-12.0..15.0f64).prop_map(|power| 10f64.powf(power));
     (size, prop::collection::vec(-1.0..1.0f64, 1..20), -6..8i32).prop_map(move |(size, parts, spread)| {
@@ -25,7 +25,7 @@ fn values(log: bool) -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Reads a label: digits, perhaps an exponent, and a suffix for thousands.
+/// Parses a label: digits, an optional exponent, and a suffix for thousands.
 fn read(label: &str) -> f64 {
     let (digits, factor) = match label.chars().last() {
         Some('k') => (&label[..label.len() - 1], 1e3),
@@ -46,7 +46,7 @@ proptest! {
         prop_assert!(places.is_sorted(), "{places:?}");
         prop_assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
         prop_assert!(scale.low < scale.high);
-        // Clamping would hide a scale that does not reach its values.
+        // Clamping would hide a scale that does not cover its values.
         let slack = (scale.high - scale.low) * 1e-9;
         let (first, last) = (sorted[0], sorted[sorted.len() - 1]);
         prop_assert!(scale.low <= first + slack && scale.high >= last - slack, "{scale:?} {sorted:?}");

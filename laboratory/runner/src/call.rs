@@ -1,4 +1,4 @@
-//! From a cell to the command that runs it.
+//! Converts a cell to the command that runs it.
 
 use crate::flags::{self, Flags};
 use crate::formulas::{self, Formulas};
@@ -16,10 +16,10 @@ use std::time::Duration;
 /// Keys of `bench` and `sim` that an experiment cannot set: they name outputs, or are set by the runner.
 const OF_THE_RUNNER: &[&str] = &["json", "report", "record", "record_limit_mb", "seeds", "spec"];
 
-/// A call of the program for one cell.
+/// Command line of one cell.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// `quorate bench`, with the network of `--host emulated`.
+    /// `quorate bench`, with the network options of `--host emulated`.
     Bench(Box<BenchSpec>, EmulationOptions),
     /// `quorate sim`.
     Sim(Box<BenchSpec>, SimOptions),
@@ -29,18 +29,18 @@ pub enum Call {
     Formulas(Formulas),
 }
 
-/// Expected time of a call whose work has no duration.
+/// Expected time of a call without a load duration.
 const TYPICAL_TIME: Duration = Duration::from_secs(10);
 
-/// Expected time of a call of formulas.
+/// Expected time to evaluate formulas.
 const FORMULAS_TIME: Duration = Duration::from_millis(300);
 
 const SIM: Flags = Flags { command: flags_of_sim, help: "see `quorate sim --help`" };
 const EMULATION: Flags = Flags { command: flags_of_emulation, help: "see `quorate bench --help`" };
-/// Key that the instrument sets.
+/// Key set by the instrument itself.
 const HOST: &str = "host";
 
-/// Returns the keys that an instrument takes.
+/// Returns the keys that an instrument accepts.
 pub fn known(instrument: Instrument) -> Vec<String> {
     let bench = keys_of_flags().chain(keys_of_reproduction().iter().copied());
     let bench: Vec<String> = bench.filter(|key| !OF_THE_RUNNER.contains(key)).map(str::to_owned).collect();
@@ -71,11 +71,11 @@ fn own_keys(command: &Command) -> Vec<String> {
 }
 
 impl Call {
-    /// Returns the call for a cell, checked as the command checks its flags. `costs` is the path of the cost table for
+    /// Returns the call for a cell, checked like the flags of the command. `costs` is the path of the cost table for
     /// simulations that name none.
     ///
     /// # Errors
-    /// The place in the experiment file, what is wrong, and what to do.
+    /// The place in the experiment file, the problem and the remedy.
     pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
         match cell.instrument {
             Instrument::Scenarios => Scenarios::of(plan, cell).map(Call::Scenarios),
@@ -130,7 +130,7 @@ impl Call {
         Ok(Call::Sim(Box::new(spec), options))
     }
 
-    /// Says why this machine or this build cannot run the call; `None` if it can.
+    /// Returns the reason why this machine or build cannot run the call; `None` if it can.
     pub fn obstacle(&self) -> Option<String> {
         match self {
             Call::Bench(spec, _) => {
@@ -142,13 +142,13 @@ impl Call {
         }
     }
 
-    /// Returns the call for a repetition. Each has the next seed.
+    /// Returns the call for a repetition. Each repetition has the next seed.
     pub fn repetition(&self, repetition: u32) -> Call {
         let mut call = self.clone();
         let seed = match &mut call {
             Call::Bench(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
             Call::Scenarios(scenarios) => &mut scenarios.seed,
-            // Nothing in a formula depends on chance.
+            // Formulas have no randomness.
             Call::Formulas(_) => return call,
         };
         *seed = seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
@@ -184,7 +184,7 @@ impl Call {
         std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads the result of the call from its JSON.
+    /// Parses the result of the call from its JSON.
     ///
     /// # Errors
     /// If it is not the JSON of this command.
@@ -199,7 +199,7 @@ impl Call {
         })
     }
 
-    /// Returns the time under load, real or simulated; for scenarios, a guess.
+    /// Returns the time under load, real or simulated; an estimate for scenarios.
     pub fn load_time(&self) -> Duration {
         match self {
             Call::Bench(spec, _) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
@@ -213,7 +213,7 @@ fn not_toml(plan: &Plan, error: &toml::ser::Error) -> Fault {
     Fault::new(plan.experiment.file.as_str(), error.to_string(), "use smaller numbers")
 }
 
-/// Returns where the key stands that a flag names, such as `--batch 5` or `--reproduction batch_wait_ms`; the file if it
+/// Returns the place of the key behind a flag, such as `--batch 5` or `--reproduction batch_wait_ms`; the file if it
 /// names none.
 fn place_of_flag(plan: &Plan, cell: &Cell, flag: &str) -> String {
     let words = flag.split(|c: char| !c.is_ascii_alphanumeric() && !['-', '_'].contains(&c));
@@ -227,7 +227,7 @@ fn place_of_flag(plan: &Plan, cell: &Cell, flag: &str) -> String {
     }
 }
 
-/// Turns the error of a specification into one that names the place in the experiment file.
+/// Converts a specification's error to one that names the place in the experiment file.
 fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fault {
     match error {
         SpecError::Impossible(problems) => {
@@ -238,7 +238,7 @@ fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fau
             faults.next().expect("an impossible specification has a problem")
         }
         SpecError::File(problem) => {
-            // Alone in a file, the value at fault is refused again.
+            // The faulty value is refused again if it is alone in a file, which identifies it.
             let switches = table.get("reproduction").and_then(toml::Value::as_table);
             let is_wrong = |(key, value): &(&String, &toml::Value)| {
                 let mut alone = toml::Table::from_iter([((*key).clone(), (*value).clone())]);

@@ -1,4 +1,4 @@
-//! Finds experiments: those of the repository, which are part of the binary, and files.
+//! Finds experiments: the repository's, which are part of the binary, and files.
 
 use crate::error::RunnerError;
 use quorate_lab::experiments::file::MAX_FILE_BYTES;
@@ -14,14 +14,14 @@ mod files {
     include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
 }
 
-/// Word for all experiments of the catalogue.
+/// Name that stands for all experiments of the catalogue.
 pub const ALL: &str = "all";
 const EXTENSION: &str = ".toml";
 
 /// Text of an experiment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// As errors call the file.
+    /// File name in errors.
     pub file: String,
     pub text: String,
 }
@@ -34,7 +34,7 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source, RunnerError> {
         let mut text = String::new();
         let file = File::open(path).map_err(RunnerError::read(path))?;
-        // One byte more than the maximum, so that the reader of the text refuses it by name.
+        // Read one byte more than the maximum, so that the parser refuses the text by name.
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text).map_err(RunnerError::read(path))?;
         Ok(Source { file: path.display().to_string(), text })
     }
@@ -42,7 +42,7 @@ impl Source {
     /// Parses and checks the experiment.
     ///
     /// # Errors
-    /// With the file, the line and the key, and what to do.
+    /// The file, the line, the key and the remedy.
     pub fn experiment(&self) -> Result<Experiment, Fault> {
         read(&self.text, &self.file, vocabulary())
     }
@@ -51,7 +51,7 @@ impl Source {
 /// Returns the experiments of the repository, by name.
 ///
 /// # Errors
-/// If one of them is not sound.
+/// If one of them is invalid.
 pub fn catalogue() -> Result<Vec<(Source, Experiment)>, Fault> {
     let source = |(file, text): &(&str, &str)| Source { file: (*file).to_owned(), text: (*text).to_owned() };
     let mut experiments = Vec::new();
@@ -63,10 +63,10 @@ pub fn catalogue() -> Result<Vec<(Source, Experiment)>, Fault> {
     Ok(experiments)
 }
 
-/// Returns the experiments that `name` stands for: [`ALL`], a paper or `PAPER/ID`, or else a file.
+/// Returns the experiments denoted by `name`: [`ALL`], a paper, `PAPER/ID`, or a file.
 ///
 /// # Errors
-/// If a file is not sound, or there is no experiment of this name.
+/// If a file is invalid, or there is no experiment with this name.
 pub fn find(name: &str) -> Result<Vec<(Source, Experiment)>, RunnerError> {
     let all = catalogue()?;
     let mut names: Vec<String> = all.iter().flat_map(|(_, own)| [own.name(), own.paper.clone()]).collect();

@@ -12,7 +12,7 @@ use quorate_types::choice::nearest;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Figures that are compared unless others are named.
+/// Figures that are compared by default.
 pub const MAIN_FIGURES: &[&str] = &["throughput_per_s", "p50_ms", "p99_ms", "cpu_us_per_command"];
 
 /// A figure of a cell in two directories.
@@ -28,9 +28,9 @@ pub struct Comparison {
     pub before_runs: usize,
     pub after: f64,
     pub after_runs: usize,
-    /// After by before; `None` if a value is not above 0.
+    /// Ratio of after to before; `None` if a value is not positive.
     pub ratio: Option<Ratio>,
-    /// Whether the interval of the ratio excludes 1; `None` if one side has a single run, or there is no ratio.
+    /// Whether the ratio's interval excludes 1; `None` if one side has a single run, or there is no ratio.
     pub is_significant: Option<bool>,
 }
 
@@ -44,13 +44,13 @@ pub struct Comparisons {
     pub only_after: usize,
 }
 
-/// A cell of an experiment. Coordinates are compared as text, which is the same for equal values.
+/// Identifies a cell of an experiment. Coordinates are compared as text, which is the same for equal values.
 type CellKey = (String, Profile, Instrument, Vec<(String, String)>);
 
 /// Checks the names of figures.
 ///
 /// # Errors
-/// The first name that is no figure's, with the nearest one.
+/// The first unknown name, with the nearest known one.
 pub fn check_figures(figures: &[String]) -> Result<(), Fault> {
     let known = vocabulary().figure_names();
     let Some(other) = figures.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
@@ -61,7 +61,7 @@ pub fn check_figures(figures: &[String]) -> Result<(), Fault> {
     Err(Fault::new("--figure", format!("`{other}` is no figure"), help))
 }
 
-/// Compares the figures of all cells that both have.
+/// Compares the figures of all cells present in both directories.
 pub fn compare(before: &[Archived], after: &[Archived], figures: &[String]) -> Comparisons {
     let (before, after) = (by_cell(before), by_cell(after));
     let keys: BTreeSet<&CellKey> = before.keys().chain(after.keys()).collect();

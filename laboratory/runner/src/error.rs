@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Reason why experiments could not be run, read or written.
 #[derive(Debug, Error)]
 pub enum RunnerError {
-    /// Something that the user wrote cannot work.
+    /// The user's input is invalid.
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error("cannot read {path}: {source}")]
@@ -22,7 +22,7 @@ pub enum RunnerError {
 }
 
 impl RunnerError {
-    /// Returns whether the input is wrong, rather than the run having failed.
+    /// Returns whether the input is wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             RunnerError::Fault(_) | RunnerError::Read { .. } => true,

@@ -1,10 +1,10 @@
-//! From the result of a run to the figures of a row.
+//! Converts the result of a run to the figures of a row.
 
 use quorate_lab::experiments::Row;
 use quorate_lab::experiments::row::Sample;
 use quorate_lab::figures::Run;
 
-/// Fills a row from a run: its figures and series, or why the run failed.
+/// Fills a row from a run: its figures and series, or the reason why the run failed.
 pub fn fill(row: &mut Row, run: &Run) {
     row.failure = run.failure();
     row.warnings = run.warnings();

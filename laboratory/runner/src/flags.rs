@@ -1,4 +1,4 @@
-//! From the keys of a specification to the flags of a command.
+//! Converts the keys of a specification to flags of a command.
 
 use clap::{ArgMatches, Command};
 use quorate_lab::experiments::{Cell, Plan};
@@ -9,7 +9,7 @@ use std::error::Error;
 #[derive(Clone, Copy)]
 pub(crate) struct Flags {
     pub command: fn() -> Command,
-    /// Help of errors that have none themselves.
+    /// Remedy for errors that have none of their own.
     pub help: &'static str,
 }
 
@@ -19,10 +19,10 @@ pub(crate) fn keys_of(command: &Command) -> Vec<String> {
 }
 
 impl Flags {
-    /// Returns the flags for the keys of a cell, and what the command makes of them.
+    /// Returns the flags for the keys of a cell, and the command's parse of them.
     ///
     /// # Errors
-    /// The place of the first wrong key in the experiment file, what is wrong, and what to do.
+    /// The place of the first wrong key in the experiment file, the problem and the remedy.
     pub fn words_of(self, plan: &Plan, cell: &Cell, table: &toml::Table) -> Result<(Vec<String>, ArgMatches), Fault> {
         let mut words = Vec::new();
         for (key, value) in table {
@@ -36,7 +36,7 @@ impl Flags {
         Ok((words, parsed.map_err(|error| self.refused(&plan.experiment.file, &error))?))
     }
 
-    /// Turns the error of a flag into one that names a place.
+    /// Converts a flag's error to one that names a place.
     pub fn refused(self, place: &str, error: &clap::Error) -> Fault {
         let whole = error.to_string();
         let first = whole.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -44,13 +44,13 @@ impl Flags {
     }
 }
 
-/// Returns an error whose text may end with a help of its own.
+/// Returns an error. The text may end with a remedy of its own.
 pub(crate) fn fault(place: &str, text: &str, help: &str) -> Fault {
     let (what, help) = text.split_once("; help: ").unwrap_or((text, help));
     Fault::new(place, what, help)
 }
 
-/// Returns the flag that sets a key; none for a switch that is off.
+/// Returns the flag that sets a key; `None` for a switch that is off.
 fn word_of(key: &str, value: &toml::Value) -> Option<String> {
     let flag = format!("--{}", key.replace('_', "-"));
     match value {

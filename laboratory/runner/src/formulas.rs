@@ -8,9 +8,9 @@ use quorate_lab::plan::{CpuOptions, FpgaOptions};
 use quorate_types::{Fault, choice};
 
 const PROTOCOL: &str = "protocol";
-/// Key that asks for a plan instead of a model.
+/// Key that selects a plan instead of a model.
 const PLAN: &str = "plan";
-/// Formulas have no chance, but `lab run --seed` sets the seed of all cells.
+/// Key without effect: formulas have no randomness, but `lab run --seed` sets the seed of all cells.
 const SEED: &str = "seed";
 
 const MODEL: Flags = Flags { command: model_flags, help: "see `quorate model --help`" };
@@ -18,7 +18,7 @@ const FPGA: Flags = Flags { command: fpga_flags, help: "see `quorate plan fpga -
 const CPU: Flags = Flags { command: cpu_flags, help: "see `quorate plan cpu --help`" };
 
 choice!(
-    /// What is planned.
+    /// Hardware to plan for.
     Planned, "plan",
     Fpga = "fpga",
     Cpu = "cpu",
@@ -44,7 +44,7 @@ pub struct Formulas {
     words: Vec<String>,
 }
 
-/// Returns the keys that the instrument takes.
+/// Returns the keys that the instrument accepts.
 pub fn keys() -> Vec<String> {
     let mut keys: Vec<String> = [model_flags(), fpga_flags(), cpu_flags()].iter().flat_map(flags::keys_of).collect();
     keys.extend([PROTOCOL.to_owned(), PLAN.to_owned()]);
@@ -54,10 +54,10 @@ pub fn keys() -> Vec<String> {
 }
 
 impl Formulas {
-    /// Returns the call for a cell, checked as the command checks its flags.
+    /// Returns the call for a cell, checked like the flags of the command.
     ///
     /// # Errors
-    /// The place in the experiment file, what is wrong, and what to do.
+    /// The place in the experiment file, the problem and the remedy.
     pub fn of(plan: &Plan, cell: &Cell) -> Result<Formulas, Fault> {
         let mut table = cell.specification.clone();
         table.remove(SEED);
@@ -101,7 +101,7 @@ impl Formulas {
     }
 }
 
-/// Takes a key whose value is one of a few names.
+/// Removes and parses a key whose value is a name of an enumeration.
 fn named<T: choice::Choice>(
     plan: &Plan,
     cell: &Cell,
@@ -114,7 +114,7 @@ fn named<T: choice::Choice>(
     name.parse().map_err(|error: choice::UnknownName| Fault::new(place, error.to_string(), help))
 }
 
-/// Turns the error of a flag into one that names the place in the experiment file.
+/// Converts a flag's error to one that names the place in the experiment file.
 fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, fault: Fault) -> Fault {
     let what = format!("the cell {}: {}: {}", cell.label(), fault.place, fault.what);
     let key = fault.place.trim_start_matches('-').replace('-', "_");

@@ -1,4 +1,4 @@
-//! This program and this machine, as far as results depend on them.
+//! This program and this machine, as far as they affect results.
 
 use crate::call::Call;
 use crate::error::RunnerError;
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 
 /// Tag of the hash over the program's file.
 const PROGRAM_TAG: [u8; 4] = tags::PROGRAM;
-/// Tag of the hash over files that a specification names.
+/// Tag of the hash over the files named in a specification.
 const INPUT_TAG: [u8; 4] = tags::INPUT;
-/// Digits of a digest that a row shows.
+/// Digits of a digest shown in a row.
 const SHOWN_DIGITS: usize = 16;
 /// Machine of simulated rows: their results do not depend on it.
 const VIRTUAL: &str = "virtual time";
 /// Machine of analytical rows.
 const FORMULAS: &str = "formulas";
-/// Cost table that is part of the program, and so of the build.
+/// Cost table in the program, which is identified by the build.
 const SHIPPED: &str = "shipped";
-/// Name of a cost table that is used without being named.
+/// Name of the cost table that is used by default.
 pub const COSTS_FILE: &str = "costs.toml";
 
-/// What decides results beside the specification.
+/// Inputs, besides the specification, that determine results.
 #[derive(Clone, Debug)]
 pub struct Here {
     /// The program that runs cells.
@@ -58,10 +58,10 @@ impl Here {
         })
     }
 
-    /// Returns what decides the results of a call.
+    /// Returns the inputs that determine a call's results.
     ///
     /// # Errors
-    /// If a file that the call names cannot be read.
+    /// If a file named by the call cannot be read.
     pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
         let mut inputs: Vec<&Path> = Vec::new();
         if let Call::Bench(spec, _) | Call::Sim(spec, _) = call
@@ -88,8 +88,8 @@ impl Here {
     }
 }
 
-/// Returns the cost table of this machine if there is one: `costs.toml` in the directory of results, or here, where
-/// `quorate calibrate` writes it.
+/// Returns this machine's cost table if there is one: `costs.toml` in the directory of results or in the current one,
+/// where `quorate calibrate` writes it.
 pub fn calibrated(dir: &Path) -> Option<String> {
     let places = [dir.join(COSTS_FILE), PathBuf::from(COSTS_FILE)];
     places.iter().find(|path| path.is_file()).map(|path| path.display().to_string())

@@ -1,4 +1,4 @@
-//! An experiment with its rows and the verdicts about its claims.
+//! An experiment with its rows and the verdicts on its claims.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_lab::experiments::{Instrument, Judgement, Plan, Profile, Row, Verdict, judge};
@@ -6,12 +6,12 @@ use quorate_operator::report::Report;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Width of the table of claims in columns.
+/// Width of the table of claims, in columns.
 const TABLE_WIDTH: u16 = 120;
-/// Maximum number of failures that are shown one by one.
+/// Maximum number of failures shown individually.
 const MAX_FAILURES_SHOWN: usize = 5;
 
-/// Rows of an experiment, and what they say about its claims.
+/// Rows of an experiment, and their verdicts on its claims.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judged {
     /// `PAPER/ID`.
@@ -25,7 +25,7 @@ pub struct Judged {
     pub instruments: Vec<Instrument>,
     pub rows: Vec<Row>,
     pub claims: Vec<Judgement>,
-    /// How far the run had come when a signal ended it; `None` if it completed.
+    /// Progress of the run when a signal ended it; `None` if it completed.
     pub partial: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Judged {
         text
     }
 
-    /// Returns the cells that cannot be run here, by reason.
+    /// Lists the cells that cannot be run here, by reason.
     fn obstacles(&self) -> String {
         let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for row in &self.rows {
@@ -147,7 +147,7 @@ fn place_of(row: &Row) -> String {
     format!("{} {}", row.instrument, cell.join(", "))
 }
 
-/// What judged experiments show together: in JSON `rows` and `claims`.
+/// Several judged experiments: in JSON, `rows` and `claims`.
 pub struct Verdicts<'j>(pub &'j [Judged]);
 
 impl Serialize for Verdicts<'_> {
@@ -171,7 +171,7 @@ impl Report for Verdicts<'_> {
         format!("{tables}\n{}", summary(self.0))
     }
 
-    /// Says that no run succeeded. A claim that does not hold is a finding.
+    /// Returns a message if no run succeeded. A claim that does not hold is a finding, not a failure.
     fn failure(&self) -> Option<String> {
         let runs = self.0.iter().map(Judged::runs).sum::<usize>();
         let failed = self.0.iter().map(|own| own.failed().count()).sum::<usize>();

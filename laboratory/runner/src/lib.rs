@@ -1,8 +1,9 @@
 //! Runs experiment files cell by cell, keeps the rows, and judges, compares and exports them.
 //!
-//! [`catalogue`] finds the experiments that a call names. [`run`] runs their cells in turns, each in a process of its
-//! own ([`call`], `process`), and keeps every row in a directory ([`store`]). [`report`] judges what a directory holds,
-//! [`compare`] compares two directories, and [`export`] writes rows as tables.
+//! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
+//! another, each in a process of its own ([`call`], `process`), and keeps every row in a directory ([`store`]).
+//! [`report`] judges the rows of a directory, [`compare`] compares two directories, and [`export`] writes rows as
+//! tables.
 
 pub mod call;
 pub mod catalogue;

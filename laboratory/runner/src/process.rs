@@ -1,4 +1,4 @@
-//! Runs one cell as a process: a crash or a hang ends the cell, not the experiment.
+//! Runs one cell as a process: a crash or a hang affects only the cell, not the experiment.
 
 use crate::error::RunnerError;
 use quorate_lab::bench::Offspring;
@@ -11,22 +11,23 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between looks at the process.
+/// Interval between checks of the process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Time that a process has to end by itself after SIGTERM.
+/// Time for a process to end by itself after SIGTERM.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a result in bytes.
+/// Maximum size of a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 256 << 20;
-/// Bytes at the end of standard error that are shown.
+/// Maximum bytes shown from the end of standard error.
 const SHOWN_BYTES: usize = 600;
 
-/// How a process ended.
+/// Ending of a process.
 pub enum Ending {
-    /// With a result on standard output: its JSON.
+    /// Ended with a result on standard output: its JSON.
     Result(String),
-    /// Without one, for this reason.
+    /// Ended without a result, for this reason.
     Failed(String),
-    /// Because a signal asked this program, or the process alone, to end. Its result would be that of a shorter run.
+    /// Ended because a signal asked this program, or only the process, to end. Its result would belong to a shorter
+    /// run.
     Interrupted,
 }
 
@@ -39,14 +40,13 @@ struct Outputs {
 impl Drop for Outputs {
     fn drop(&mut self) {
         for path in [&self.out, &self.err] {
-            // A file that cannot be removed is written again by the next run of the cell.
+            // A file that cannot be removed is overwritten by the next run of the cell.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Runs `quorate` with these arguments and reads the JSON that it prints. `scratch` is the beginning of the paths of
-/// temporary files.
+/// Runs `quorate` with these arguments and reads its JSON output. `scratch` is the prefix of temporary files.
 ///
 /// # Errors
 /// If the process cannot be started or watched. Everything that happens to it is an [`Ending`].
@@ -94,7 +94,7 @@ fn end(child: &mut Offspring) -> std::io::Result<()> {
     child.kill()
 }
 
-/// Whether a signal that asks to end ended the process: before it heard signals, or in order.
+/// Returns whether a signal to end ended the process, either before it handled signals or in an orderly way.
 fn was_asked_to_end(status: ExitStatus) -> bool {
     let asks = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
     asks.iter().any(|signal| status.signal() == Some(*signal) || status.code() == Some(128 + signal))
@@ -106,7 +106,7 @@ fn ending(status: ExitStatus, outputs: &Outputs) -> Ending {
     }
     let mut text = String::new();
     let read = File::open(&outputs.out).and_then(|file| file.take(MAX_RESULT_BYTES).read_to_string(&mut text));
-    // A run that found a violation fails, and has a result.
+    // A run that found a violation fails, but has a result.
     let is_missing = !text.trim_end().ends_with('}');
     match read {
         _ if is_missing && !status.success() => Ending::Failed(format!("{status}: {}", last_words(&outputs.err))),
@@ -115,7 +115,7 @@ fn ending(status: ExitStatus, outputs: &Outputs) -> Ending {
     }
 }
 
-/// Returns the end of what the process wrote to standard error, on one line.
+/// Returns the end of the process's standard error, on one line.
 fn last_words(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SHOWN_BYTES)..]).into_owned();

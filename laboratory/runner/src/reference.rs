@@ -1,20 +1,20 @@
-//! The tables of `docs/RESULTS.md`, from the declarations of keys, figures and columns.
+//! Generates the tables of `docs/RESULTS.md` from the declarations of keys, figures and columns.
 
 use crate::export::{Fixed, IDENTITY, ORIGIN, SAMPLE};
 use quorate_lab::experiments::Figure;
 use quorate_lab::figures::{table_line, tables, vocabulary};
 use std::collections::BTreeMap;
 
-/// Line before a table; the name of the table and [`CLOSE`] follow.
+/// Marker before a table, followed by the table's name and [`CLOSE`].
 const BEGIN: &str = "<!-- table ";
 const CLOSE: &str = " -->";
-/// Line after a table.
+/// Marker after a table.
 const END: &str = "<!-- end -->";
 
-/// Returns a page with its tables as they are declared.
+/// Returns a page with regenerated tables.
 ///
 /// # Errors
-/// The names of tables that the page lacks, or that nobody declares.
+/// The names of tables that are missing on the page, or not declared.
 pub fn with_tables(page: &str) -> Result<String, String> {
     let mut declared: BTreeMap<&str, String> = tables().into_iter().collect();
     let described = |all: &[Figure]| columns_table(all.iter().map(|own| (own.name, own.unit, own.about)));

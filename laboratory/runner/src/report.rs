@@ -1,4 +1,4 @@
-//! Judges what a directory of results holds.
+//! Judges the contents of a results directory.
 
 use crate::error::RunnerError;
 use crate::judged::Judged;
@@ -6,7 +6,7 @@ use crate::store::{Record, Store};
 use quorate_lab::experiments::{Experiment, Instrument, Plan, Profile, Row};
 use quorate_types::Fault;
 
-/// An experiment that was run, with its rows.
+/// A completed experiment, with its rows.
 pub struct Archived {
     pub experiment: Experiment,
     pub profile: Profile,
@@ -15,7 +15,7 @@ pub struct Archived {
 }
 
 impl Archived {
-    /// Returns the plan to which the rows belong.
+    /// Returns the plan of the rows.
     ///
     /// # Errors
     /// If the experiment has no such plan.
@@ -35,7 +35,7 @@ impl Archived {
 /// Reads all experiments of a directory with their rows.
 ///
 /// # Errors
-/// If a file of the directory cannot be used.
+/// If a file in the directory cannot be used.
 pub fn read(store: &Store) -> Result<Vec<Archived>, RunnerError> {
     store.records()?.iter().map(|record| read_one(store, record)).collect()
 }
@@ -58,7 +58,7 @@ fn read_one(store: &Store, record: &Record) -> Result<Archived, RunnerError> {
     Ok(Archived { profile: record.profile, instruments, rows, experiment })
 }
 
-/// Returns a kept row as one of this plan: other experiments may share the cell.
+/// Returns a kept row as a row of this plan, since other experiments may share the cell.
 pub(crate) fn stamped(plan: &Plan, cell: &quorate_lab::experiments::Cell, row: Row) -> Row {
     Row { experiment: plan.experiment.name(), profile: plan.profile, cell: cell.values(), ..row }
 }

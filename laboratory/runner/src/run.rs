@@ -1,4 +1,4 @@
-//! Runs the cells of an experiment in turns, and those again that its claims need.
+//! Runs the cells of an experiment, one repetition after another, and repeats cells for undecided claims.
 
 use crate::call::{Call, known};
 use crate::catalogue::Source;
@@ -19,26 +19,26 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that a real or emulated run may take beyond its load, until it counts as hung.
+/// Maximum time of a real or emulated run beyond its load, after which it counts as hung.
 const MAX_REAL_OVERHEAD: Duration = Duration::from_secs(120);
-/// Time that a simulated run may take, until it counts as hung.
+/// Maximum time of a simulated run, after which it counts as hung.
 const MAX_SIMULATED_TIME: Duration = Duration::from_secs(1800);
-/// Time of a run by its time under load, until one has been measured.
+/// Assumed ratio of a run's time to its time under load, until one has been measured.
 const EXPECTED_RATIO: f64 = 1.5;
 
-/// How to run experiments.
+/// Options of running experiments.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub here: Here,
     pub store: Store,
     pub profile: Profile,
-    /// `None` for those of the profile.
+    /// Instruments; `None` for the profile's.
     pub instruments: Option<Vec<Instrument>>,
-    /// Seed of repetition 0; `None` for that of the file.
+    /// Seed of repetition 0; `None` for the file's.
     pub seed: Option<u64>,
 }
 
-/// A run of a cell, for the progress.
+/// One run of a cell, for progress reports.
 #[derive(Clone, Debug)]
 pub struct Step<'s> {
     pub experiment: &'s str,
@@ -46,11 +46,11 @@ pub struct Step<'s> {
     /// The coordinates in words.
     pub cell: String,
     pub repetition: u32,
-    /// Number of runs that are done.
+    /// Number of completed runs.
     pub done: usize,
-    /// Number of runs, as far as they are known: undecided claims may need more.
+    /// Number of runs known so far; undecided claims may add more.
     pub total: usize,
-    /// Expected time for the rest.
+    /// Expected remaining time.
     pub left: Duration,
 }
 
@@ -58,20 +58,20 @@ pub struct Step<'s> {
 pub trait Observer {
     fn on_start(&mut self, step: &Step<'_>);
     fn on_end(&mut self, step: &Step<'_>, row: &Row);
-    /// `count` runs of an experiment were there already.
+    /// Reports that `count` runs of an experiment already exist.
     fn on_reuse(&mut self, experiment: &str, count: usize);
-    /// More runs are needed, for the reason that the first of them has.
+    /// Reports that more runs are needed, with the first one's reason.
     fn on_need(&mut self, experiment: &str, count: usize, why: &str);
     fn warn(&mut self, text: &str);
 }
 
-/// A cell that can be run.
+/// A runnable cell.
 struct Runnable {
     call: Call,
     surroundings: Surroundings,
-    /// Under which its rows are kept.
+    /// Key under which its rows are kept.
     key: String,
-    /// Why this machine or this build cannot run it.
+    /// Reason why this machine or build cannot run it.
     obstacle: Option<String>,
 }
 
@@ -80,14 +80,14 @@ struct Course<'r> {
     run: &'r Run,
     plan: &'r Plan<'r>,
     name: String,
-    /// By cell.
+    /// State by cell.
     cells: Vec<Runnable>,
     rows: Vec<Row>,
     done: usize,
     total: usize,
-    /// Cells of the runs that a signal ended. They are not run again by this call.
+    /// Cells whose runs were ended by a signal; they are not retried.
     cut: Vec<usize>,
-    /// Measured time and time under load of the runs so far, by instrument, in seconds.
+    /// Total time and time under load of the runs so far, by instrument, in seconds.
     paces: BTreeMap<&'static str, (f64, f64)>,
 }
 
@@ -95,17 +95,17 @@ impl Run {
     /// Checks an experiment without running it.
     ///
     /// # Errors
-    /// If a key or a value of a specification cannot work: where it stands, and what to do.
+    /// If a key or a value of a specification is invalid: its place and the remedy.
     pub fn check(&self, source: &Source) -> Result<(), RunnerError> {
         let experiment = self.experiment(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
         self.runnable(&plan).map(|_| ())
     }
 
-    /// Runs an experiment and judges its claims. A signal ends it after the cell under way, which is lost.
+    /// Runs an experiment and judges its claims. A signal ends it after the cell in progress, whose run is lost.
     ///
     /// # Errors
-    /// If the experiment is not sound, or results cannot be kept. A run that fails is a row.
+    /// If the experiment is invalid, or results cannot be stored. A failed run is a row.
     pub fn experiment_with(&self, source: &Source, observer: &mut dyn Observer) -> Result<Judged, RunnerError> {
         let experiment = self.experiment(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
@@ -173,7 +173,7 @@ impl Run {
 }
 
 impl Course<'_> {
-    /// Takes the rows that are there already. Failures are not taken, so that the next call tries again.
+    /// Loads the existing rows, except failures, which are retried.
     fn reuse(&mut self, observer: &mut dyn Observer) {
         for (cell, runnable) in self.plan.cells.iter().zip(&self.cells) {
             for repetition in 0..self.plan.repeat.max {
@@ -192,7 +192,7 @@ impl Course<'_> {
         }
     }
 
-    /// Makes a row for each cell that cannot be run here, with the reason.
+    /// Adds a row for each cell that cannot be run here, with the reason.
     fn note_obstacles(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
         for (cell, runnable) in self.cells.iter().enumerate() {
             let Some(why) = &runnable.obstacle else { continue };
@@ -214,7 +214,7 @@ impl Course<'_> {
         self.cells[cell].obstacle.is_none() && !self.cut.contains(&cell)
     }
 
-    /// Runs what the file asks for, then what the claims need.
+    /// Runs the minimum of the file, and then the repetitions that the claims need.
     fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
         let turns = self.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
         let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.can_run(*cell)).collect();
@@ -271,8 +271,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Takes the next run from the queue; several if they are simulated or formulas, one for each core. A cell that
-    /// failed is not run again.
+    /// Takes the next run from the queue, or several, one per core, if they are simulated or formulas. A failed cell is
+    /// not repeated.
     fn next_batch(&mut self, queue: &mut VecDeque<(u32, usize)>) -> Vec<(u32, usize)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut batch: Vec<(u32, usize)> = Vec::new();
@@ -322,8 +322,8 @@ impl Course<'_> {
         self.cells[cell].call.load_time().as_secs_f64() * ratio
     }
 
-    /// Runs a batch, each on a thread of its own. A row is `None` if a signal ended its run. With each comes the time
-    /// that the run took, shared among those that ran at once.
+    /// Runs a batch, with a thread per run. A row is `None` if a signal ended its run. Each has the time of its run,
+    /// divided among simultaneous runs.
     fn measure_all(&self, batch: &[(u32, usize)]) -> Result<Vec<Option<(Row, Duration)>>, RunnerError> {
         let start = Instant::now();
         let rows: Result<Vec<Option<Row>>, RunnerError> = thread::scope(|scope| {
@@ -389,7 +389,7 @@ impl Course<'_> {
     }
 }
 
-/// Returns the fault of a call that no instrument here can serve.
+/// Returns the error for a name without anything to run on the chosen instruments.
 pub fn nothing_to_run(name: &str) -> Fault {
     Fault::new(name, "has no instrument that this program has", "run another experiment, or another --instrument")
 }

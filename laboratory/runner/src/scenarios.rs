@@ -1,4 +1,4 @@
-//! Cells of the instrument `scenarios`: `quorate twins run`, or `quorate museum` where a cell names an exhibit.
+//! Cells of the instrument `scenarios`: `quorate twins run`, or `quorate museum` if a cell names an exhibit.
 
 use clap::{Args, Command, FromArgMatches};
 use quorate_lab::experiments::{Cell, Plan};
@@ -8,12 +8,12 @@ use quorate_types::Fault;
 
 use crate::flags::{self, Flags};
 
-/// Key that makes a cell a search for bugs that are put back.
+/// Key that turns a cell into a search for reintroduced bugs.
 const EXHIBIT: &str = "exhibit";
 const SEED: &str = "seed";
 /// Keys that an experiment cannot set: they name outputs and inputs.
 const OF_THE_RUNNER: &[&str] = &["json", "save", "input", "transcript"];
-/// Place for scenarios with violations: the row's command finds them again.
+/// Discards scenarios with violations: the row's command can find them again.
 const NOWHERE: &str = "--save=/dev/null";
 
 const TWINS: Flags = Flags { command: twins_flags, help: "see `quorate twins run --help`" };
@@ -33,11 +33,11 @@ pub struct Scenarios {
     pub(crate) is_museum: bool,
     /// Flags, without the seed.
     words: Vec<String>,
-    /// Of repetition 0.
+    /// Seed of repetition 0.
     pub seed: u64,
 }
 
-/// Returns the keys that the instrument takes.
+/// Returns the keys that the instrument accepts.
 pub fn keys() -> Vec<String> {
     let mut keys = [flags::keys_of(&twins_flags()), flags::keys_of(&museum_flags())].concat();
     keys.retain(|key| !OF_THE_RUNNER.contains(&key.as_str()));
@@ -45,15 +45,15 @@ pub fn keys() -> Vec<String> {
 }
 
 impl Scenarios {
-    /// Returns the call for a cell, checked as the command checks its flags.
+    /// Returns the call for a cell, checked like the flags of the command.
     ///
     /// # Errors
-    /// The place in the experiment file, what is wrong, and what to do.
+    /// The place in the experiment file, the problem and the remedy.
     pub fn of(plan: &Plan, cell: &Cell) -> Result<Scenarios, Fault> {
         let mut table = cell.specification.clone();
         let is_museum = table.contains_key(EXHIBIT);
         if is_museum {
-            // `lab run --seed` sets it for all cells; searches for bugs have no seed.
+            // `lab run --seed` sets it for all cells, but searches for bugs have no seed.
             table.remove(SEED);
         }
         let set = if is_museum { MUSEUM } else { TWINS };
@@ -81,7 +81,7 @@ impl Scenarios {
         words
     }
 
-    /// Says why this build cannot run the call.
+    /// Returns the reason why this build cannot run the call, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         let lacks = self.is_museum && !IS_BUILT;
         lacks.then(|| "bugs can be put back only in a build with `--features museum`".to_owned())

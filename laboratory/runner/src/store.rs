@@ -1,8 +1,8 @@
-//! A directory of results.
+//! Directory of results.
 //!
-//! `cells/KEY-REPETITION.json` is a row, kept under what decides it (`Cell::key`); `runs/NAME.json` is an experiment as
-//! it was run, from which the rows that belong to it are found again. Files are replaced atomically. A run locks the
-//! directory, so that two runs do not measure at once and disturb each other.
+//! `cells/KEY-REPETITION.json` is a row, with a key derived from all its inputs (`Cell::key`); `runs/NAME.json` is a
+//! completed experiment, through which its rows are found again. Files are replaced atomically. A run locks the
+//! directory, so that two runs do not disturb each other's measurements.
 
 use crate::catalogue::Source;
 use crate::error::RunnerError;
@@ -16,13 +16,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Directory of results, unless another is named.
+/// Default directory of results.
 pub const DEFAULT_DIR: &str = "quorate-lab";
-/// Name of the file that a run locks; it holds the number of its process.
+/// Name of the file that a run locks; it contains the process ID.
 const LOCK_FILE: &str = "lock";
 /// Maximum size of a kept file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Tag of the hash that tells names apart that are written alike.
+/// Tag of the hash that distinguishes names whose file names would be equal.
 const NAME_TAG: [u8; 4] = tags::ROW_NAME;
 const SHOWN_DIGITS: usize = 8;
 
@@ -38,14 +38,14 @@ pub struct Lock(#[allow(dead_code, reason = "the lock ends when the file is clos
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// As errors call the file.
+    /// File name in errors.
     pub file: String,
     pub text: String,
     pub profile: Profile,
-    /// Seed of repetition 0 if it was given on the command line.
+    /// Seed of repetition 0 if given on the command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Keys of the cells, in the order of the plan, by the instruments that were run.
+    /// Keys of the cells in the order of the plan, by the instruments that were run.
     pub cells: BTreeMap<String, Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ impl Record {
     /// Parses the experiment.
     ///
     /// # Errors
-    /// If the text is not sound, for instance because a later version of the program wrote it.
+    /// If the text is invalid, for instance because a later version of the program wrote it.
     pub fn experiment(&self) -> Result<Experiment, Fault> {
         let mut experiment = Source { file: self.file.clone(), text: self.text.clone() }.experiment()?;
         seed(&mut experiment, self.seed);
@@ -75,7 +75,7 @@ pub(crate) fn seed(experiment: &mut Experiment, seed: Option<u64>) {
 }
 
 impl Store {
-    /// Names a directory, which [`create`](Store::create) makes.
+    /// Returns a handle for a directory. [`create`](Store::create) creates the directory itself.
     pub fn at(dir: &Path) -> Store {
         Store(dir.to_owned())
     }
@@ -95,7 +95,7 @@ impl Store {
                 return Err(RunnerError::write(&path)(error));
             }
             let mut holder = String::new();
-            // Ignore errors: the holder may be about to write its number.
+            // Ignore errors: the holder may be about to write its ID.
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {
                 "" => "another process".to_owned(),
@@ -110,7 +110,7 @@ impl Store {
         Ok(Lock(file))
     }
 
-    /// Creates the directory if it is not there.
+    /// Creates the directory if it does not exist.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -121,10 +121,10 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a directory that `quorate lab run` has written.
+    /// Opens a directory written by `quorate lab run`.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not one.
     pub fn open(dir: &Path) -> Result<Store, RunnerError> {
         let store = Store(dir.to_owned());
         if store.runs().is_dir() {
@@ -147,15 +147,15 @@ impl Store {
         self.cells().join(format!("{key}-{repetition}.json"))
     }
 
-    /// Returns the beginning of the paths of temporary files for a run.
+    /// Returns the prefix of a run's temporary files.
     pub(crate) fn scratch(&self, key: &str, repetition: u32) -> PathBuf {
         self.cells().join(format!("{key}-{repetition}-{}", std::process::id()))
     }
 
-    /// Returns a kept row, or `None` if it was not kept.
+    /// Returns a kept row; `None` if it does not exist.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no row.
+    /// If the file cannot be read, or is not a row.
     pub fn load(&self, key: &str, repetition: u32) -> Result<Option<Row>, RunnerError> {
         let path = self.path(key, repetition);
         match fs::metadata(&path) {
@@ -175,7 +175,7 @@ impl Store {
         Ok(Some(row))
     }
 
-    /// Keeps a row, also across a power loss.
+    /// Stores a row durably.
     ///
     /// # Errors
     /// If the directory cannot be written.
@@ -183,7 +183,7 @@ impl Store {
         write(&self.path(key, row.repetition), row)
     }
 
-    /// Keeps an experiment as it is run. Instruments that were run before stay, if everything else is the same.
+    /// Stores an experiment as it is run. Keeps instruments of earlier runs if everything else is the same.
     ///
     /// # Errors
     /// If the directory cannot be written.
@@ -200,7 +200,7 @@ impl Store {
         write(&path, &record)
     }
 
-    /// Returns all experiments that were run, by name.
+    /// Returns all completed experiments, by name.
     ///
     /// # Errors
     /// If the directory or one of its files cannot be read.
@@ -218,8 +218,8 @@ impl Store {
     }
 }
 
-/// Returns a name that can be a file's: other characters than letters, digits and hyphens are replaced, and a digest
-/// keeps names apart that are then the same.
+/// Converts a name to a valid file name: characters other than letters, digits and hyphens are replaced, and a digest
+/// distinguishes names that become equal.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let mut hasher = Hasher::new(NAME_TAG);

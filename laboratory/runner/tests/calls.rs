@@ -1,4 +1,4 @@
-//! Calls of cells: keys and values are checked before anything runs, and errors name the place.
+//! Calls for cells: keys and values are checked before anything runs, and errors name the place.
 
 use crate::common::experiment;
 use quorate_lab::experiments::{Experiment, Instrument, Profile};
@@ -54,7 +54,7 @@ fn an_emulated_cell_is_a_benchmark_on_an_emulated_network() {
     let call = one("transport = \"rudp\"\nnetwork = \"wan4\"\nloss = 0.01\ndelay_ms = 2.5").expect("it is sound");
     let expected = "quorate bench --transport rudp --seed 2 --host emulated --network wan4 --loss 0.01 --delay-ms 2.5";
     assert_eq!(call.repetition(1).command_line(), expected);
-    // Whether this process may create namespaces is not known here.
+    // The test cannot know whether this process may create namespaces.
     assert!(call.obstacle().is_none_or(|why| why.starts_with("emulated networks: ")));
     for (base, expected) in [
         ("host = \"threads\"", "has no key `host`"),

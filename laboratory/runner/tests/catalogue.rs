@@ -1,4 +1,4 @@
-//! The experiments in the binary, and how they are named.
+//! The experiments in the binary, and their names.
 
 use crate::common::Scratch;
 use quorate_lab::experiments::Profile;
@@ -7,7 +7,7 @@ use quorate_runner::catalogue::{catalogue, find};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Counts the experiments: the files in the directories of the papers, and not the list beside these.
+/// Counts the experiments: the files in the papers' directories, without the list beside these.
 fn files(root: &Path) -> usize {
     let paths = |directory: &Path| -> Vec<PathBuf> {
         fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path()).collect()
@@ -22,7 +22,7 @@ fn the_binary_has_every_experiment_of_the_repository() {
     assert_eq!(catalogue().expect("they are sound").len(), files(&root));
 }
 
-/// Every cell of every profile could be run: keys, values and networks are those of this program.
+/// Every cell of every profile is valid: keys, values and networks exist in this program.
 #[test]
 fn every_cell_of_the_catalogue_can_be_run() {
     for (_, experiment) in catalogue().expect("they are sound") {

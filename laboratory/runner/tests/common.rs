@@ -1,4 +1,4 @@
-//! Experiments, rows and directories that tests share.
+//! Experiments, rows and directories shared by tests.
 
 use quorate_lab::experiments::row::{Noise, Provenance};
 use quorate_lab::experiments::{Experiment, Instrument, Profile, Row, Value, read};
@@ -25,7 +25,7 @@ impl Drop for Scratch {
     }
 }
 
-/// An experiment with `base`, and more text at its end.
+/// An experiment with `base`, followed by more text.
 pub fn experiment(base: &str, more: &str) -> Experiment {
     let text = format!(
         "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\", \"simulated\"]\n[base]\n{base}\n{more}"

@@ -1,4 +1,4 @@
-//! The tables of `docs/RESULTS.md` are those that the program declares.
+//! The tables of `docs/RESULTS.md` match the program's declarations.
 
 use quorate_runner::reference::with_tables;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Every experiment of the catalogue is sound, can be judged, and names figures that the program has.
+//! Every experiment of the catalogue is valid, can be judged, and uses only existing figures.
 
 use quorate_lab::experiments::figures::Vocabulary;
 use quorate_lab::experiments::{Experiment, Profile};
@@ -6,7 +6,7 @@ use quorate_lab::figures::vocabulary;
 use quorate_runner::Source;
 use std::collections::BTreeSet;
 
-/// Most runs of a quick profile, so that it takes about a minute.
+/// Maximum number of runs of a quick profile, so that it takes about a minute.
 const MAX_QUICK_RUNS: usize = 60;
 const PAPERS: &[&str] =
     &["framework", "load", "lossmodel", "pipeline", "signatures", "smoke", "transports", "wide-area"];
@@ -40,7 +40,7 @@ fn every_quick_profile_is_quick() {
     }
 }
 
-/// A claim that the quick profile cannot judge is seen by few.
+/// Users rarely see a claim that the quick profile cannot judge.
 #[test]
 fn most_claims_can_be_judged_quickly() {
     let mut cannot = Vec::new();

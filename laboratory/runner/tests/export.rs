@@ -1,4 +1,4 @@
-//! Exported tables parse back to what was exported.
+//! Exported tables parse back to the original values.
 
 use crate::common::row;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -85,7 +85,7 @@ fn tables_without_lines_have_the_axes_too() {
     }
 }
 
-/// Where a row comes from, as an export of each format has it.
+/// Origin of a row in each export format.
 #[test]
 fn every_format_says_where_a_row_comes_from() {
     let mut row = row(10, 0, &[("throughput_per_s", 1.0)]);

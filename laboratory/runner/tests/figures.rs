@@ -19,8 +19,8 @@ use quorate_types::ReplicaId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Figures of clusters, and where the JSON of a result has them: written down once more, so that no key or figure
-/// changes unseen.
+/// Figures of clusters, with their paths in the JSON of a result: listed again here, so that no key or figure changes
+/// unnoticed.
 const CLUSTERS: &[(&str, &str)] = &[
     ("throughput_per_s", "/throughput_ops"),
     ("completed_commands", "/committed_commands"),
@@ -110,7 +110,7 @@ const PROCESSORS: &[(&str, &str)] = &[
     ("cores_limit_per_s", "/points/0/on_cores/0/operations_per_s"),
 ];
 
-/// Reads what was written.
+/// Parses JSON.
 fn read<T: DeserializeOwned>(json: &str) -> T {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
@@ -129,7 +129,7 @@ fn empty() -> BenchResult {
     BenchResult { throughput_ops: 500.0, ..BenchResult::empty(&BenchSpec::default()) }
 }
 
-/// Asserts that figures are the numbers at paths of a JSON, and returns how many there are.
+/// Asserts that figures equal the numbers at these paths of a JSON, and returns their count.
 fn assert_paths(row: &Row, json: &str, paths: &[(&str, &str)]) -> usize {
     let json: Value = read(json);
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
@@ -219,7 +219,7 @@ fn counters_ratios_and_series_come_from_the_fields_of_a_result() {
     assert_eq!((fenced.figures["p50_ms"], row.figures["p50_ms"]), (2.0, 3.0));
 }
 
-/// Over TCP an emulated network counts what the transport does not.
+/// For TCP, an emulated network counts packets that the transport does not count.
 #[test]
 fn packets_of_tcp_are_those_of_the_emulated_network() {
     let added = json!({"p50": 1.0, "p99": 2.0, "max": 3.0, "probes": 10, "lost": 0});
@@ -285,7 +285,7 @@ fn options<T: Args + FromArgMatches>(words: &[&str]) -> T {
     T::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A plan has a row of figures for its one group and size, for an FPGA or a processor.
+/// A plan has a row of figures for its single group and size, for an FPGA or a CPU.
 #[test]
 fn plans_have_figures_of_their_own() {
     let fpga: FpgaOptions = options(&["--replicas", "15", "--value", "512"]);

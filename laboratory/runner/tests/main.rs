@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary. Whole runs are tested with the binary, in `laboratory/cli/tests/lab.rs`.
+//! All tests of this crate in one binary. Whole runs are tested with the binary, in `laboratory/cli/tests/lab.rs`.
 
 mod calls;
 mod catalogue;

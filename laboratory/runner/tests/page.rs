@@ -40,8 +40,8 @@ fn experiment(more: &str) -> Experiment {
         .unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Returns three rows for each cell. The throughput is 10 times the batch, twice that for rotating leaders, and differs
-/// by 10 from one repetition to the next.
+/// Returns three rows per cell. The throughput is 10 times the batch, doubled for rotating leaders, and differs by 10
+/// between repetitions.
 fn rows(plan: &Plan) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &plan.cells {
@@ -207,7 +207,7 @@ fn stages_are_stacked_by_message_with_a_panel_for_each_role() {
     assert_eq!(titles, ["at the leader", "at the backup"]);
     let [hash] = &panels[0].series[..] else { panic!("only hashing was timed: {:?}", panels[0]) };
     let bars: Vec<(&str, Option<f64>)> = hash.bars.iter().map(|bar| (bar.category.as_str(), bar.value)).collect();
-    // Two runs of three took 100 cycles; few timeouts, and what is for no message, are left out.
+    // Two of three runs took 100 cycles; rare timeouts, and work for no message, are left out.
     assert_eq!((hash.name.as_str(), bars), ("hash", vec![("commit", Some((100.0 * 20.0 + 140.0 * 10.0) / 30.0))]));
     assert_eq!(figure.y.title(), "cost of one message (cycles)");
 }
@@ -502,7 +502,7 @@ fn tables_say_what_was_held_and_how_often_cells_ran() {
 
 #[test]
 fn simulated_cells_carry_the_residual_of_the_nearest_measured_one() {
-    // The first one is an open loop, which says little about a closed one.
+    // The first one is an open loop, which is uninformative about a closed one.
     let json = r#"{"cells": [
         {"spec": {"batch": 100, "rate": 400000, "replicas": 4}, "throughput_ratio": 1, "p50_ratio": 9, "p99_ratio": 9},
         {"spec": {"batch": 400, "replicas": 4}, "throughput_ratio": 1.1, "cpu_ratio": 0.9, "p50_ratio": 1, "p99_ratio": 0.5},

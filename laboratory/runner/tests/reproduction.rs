@@ -1,4 +1,4 @@
-//! The list of the papers' figures, and the table that is made of it.
+//! The list of the papers' figures, and the table generated from it.
 
 use quorate_lab::experiments::{Instrument, Judgement, Profile, Row, Verdict, read};
 use quorate_runner::page::Finding;
@@ -40,7 +40,8 @@ fn no_figure_is_listed_twice() {
     let catalogue = catalogue();
     let all: BTreeSet<_> = catalogue.entries.iter().map(|entry| (&entry.paper, &entry.figure)).collect();
     assert_eq!(all.len(), catalogue.entries.len());
-    // The papers have 12, 3, 9, 11 and 13 figures, three tables and the equations; the rest is from their texts.
+    // The papers have 12, 3, 9, 11 and 13 figures, three tables and the equations; the other entries come from their
+    // text.
     let count = |paper: &str, prefix: &str| {
         catalogue.entries.iter().filter(|own| own.paper == paper && own.figure.starts_with(prefix)).count()
     };

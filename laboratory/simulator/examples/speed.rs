@@ -1,8 +1,8 @@
 //! Measures the messages that one core simulates per second of CPU time: `cargo run --release -p quorate-simulator
 //! --example speed`.
 //!
-//! Blocks have one command, the signature scheme is `none`, and links lose nothing. Simulated work is free or costs the
-//! figures of the shipped table. An argument such as `jolteon-4-none` runs only that case.
+//! Blocks have one command, the signature scheme is `none`, and links have no loss. Simulated work is free or costs as
+//! much as in the shipped table. An argument such as `jolteon-4-none` runs only that case.
 
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// Maximum probability that a packet is lost, duplicated or reordered.
 const MAX_PACKETS: f64 = 0.1;
-/// Maximum time for a journal write to become durable.
+/// Returns links with individual delays, or none for two thirds of the seeds and for networks that define their delays.
+/// Partial synchrony does not guarantee equal delays, and unequal ones change the order of messages.
 const MAX_FLUSH: Duration = Duration::from_millis(5);
 /// Maximum drift of a clock in either direction.
 const MAX_DRIFT_PPM: u64 = 200_000;
@@ -21,8 +22,8 @@ const MIN_DISTANCE: f64 = 0.05;
 /// Maximum delay between two replicas, in view timeouts.
 const MAX_DELAY_VIEW_TIMEOUTS: f64 = 0.125;
 
-/// Returns links that each have their own delay, or none for two thirds of the seeds and for networks that define their
-/// delays. Partial synchrony does not guarantee equal delays, and unequal ones change the order of messages.
+/// Returns links with individual delays, or none for two thirds of the seeds and for networks that define their delays.
+/// Partial synchrony does not guarantee equal delays, and unequal ones change the order of messages.
 pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_timeout: Duration) -> Vec<LinkSpec> {
     let mean_ms = match &network.delay {
         Delay::Constant { mean_ms } | Delay::Normal { mean_ms, .. } => *mean_ms,
@@ -56,14 +57,14 @@ pub struct Chaos {
     pub duplication: f64,
     /// Probability that a packet is reordered.
     pub reordering: f64,
-    /// Replicas outside the core that heals at the end: at most f, which crash for good by then.
+    /// Replicas outside the set that heals at the end: at most f, which have crashed for good by then.
     pub outside: Vec<usize>,
-    /// Number of replicas that may lack their disks at a time. All may lose them in turn.
+    /// Maximum number of replicas that lack their disks at the same time. All may lose them in turn.
     pub disks: usize,
 }
 
-/// Draws faults for a period of `lasts`. At most `faults` of the replicas fail for good or lack their journal at a
-/// time. Other faults last up to two view timeouts.
+/// Draws faults for a period of `lasts`. At most `faults` replicas at a time fail for good or lack their journal. Other
+/// faults last up to two view timeouts.
 pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_timeout: Duration) -> Chaos {
     let mut random = Random::new(seed, Purpose::Faults, 0);
     let mut order: Vec<usize> = (0..replicas).collect();
@@ -71,7 +72,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
         order.swap(at, random.below(at as u64 + 1) as usize);
     }
     let outside = order[..random.below(faults as u64 + 1) as usize].to_vec();
-    // Recovery from a lost disk needs answers from all others that are not outside.
+    // Recovery from a lost disk needs answers from all other replicas that heal.
     let disks = faults - outside.len();
     let mut changes = Vec::new();
     for replica in &outside {
@@ -94,7 +95,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     Chaos { changes, flush, loss, duplication, reordering, outside, disks }
 }
 
-/// Start and end of a fault, with the unit for its size.
+/// Start and end of a fault, and the unit of its size.
 struct Span {
     now: Time,
     until: Time,

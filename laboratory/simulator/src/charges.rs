@@ -1,4 +1,4 @@
-//! Cost table in integers, so that sums are the same on every machine.
+//! Cost table as integers, so that sums are the same on every machine.
 
 use crate::costs::{CostTable, FrameCosts, SignatureCosts, Steps};
 use crate::ledger::Ledger;
@@ -17,16 +17,16 @@ const NS_PER_US: f64 = 1e3;
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub turn: u64,
-    /// Additional cost of a turn of a thread that slept; `None` if it did not.
+    /// Additional cost of an iteration after the thread slept; `None` if it did not.
     wake_up: Option<u64>,
-    /// Steps by the position of their kind in [`StepKind::ALL`].
+    /// Cost of a step, by the index of its kind in [`StepKind::ALL`].
     pub steps: [u64; StepKind::ALL.len()],
     pub pool: u64,
-    /// The host's work of each turn, beside messages.
+    /// The host's work in each iteration, besides messages.
     pub round: u64,
-    /// Passing one message of a peer through the host.
+    /// Host overhead per message of a peer.
     pub handle: u64,
-    /// One record of the journal.
+    /// Cost of one journal record.
     pub record: u64,
     pub bundle: u64,
     pub command: u64,
@@ -37,31 +37,31 @@ pub struct Charges {
     pub send: u64,
     pub receive_byte: u64,
     pub send_byte: u64,
-    /// Frames of a transport over packets, or of a channel.
+    /// Frames of a packet transport, or of a channel.
     frames: Option<FrameCharges>,
     pub hash_byte: u64,
     hash_each: u64,
     signatures: SignatureCharges,
-    /// For the votes that carry codes instead of signatures.
+    /// Charges for votes with MACs instead of signatures.
     macs: Option<SignatureCharges>,
-    /// For the seals on replies, if they have any.
+    /// Charges for the authentication of replies, if any.
     pub seals: Option<SignatureCharges>,
     pub flush: Duration,
-    /// For bundles: clients' signatures, or their codes.
+    /// Charges for bundles: clients' signatures, or their MACs.
     pub clients: SignatureCharges,
     pub client_command: u64,
     pub client_reply: u64,
     pub client_bundle: u64,
-    /// One write to each replica after the first in a turn.
+    /// Writes to further replicas, after the first replica of an iteration.
     pub client_further_write: u64,
     pub client_send_byte: u64,
-    /// Time for which a thread with work keeps its core although others wait.
+    /// Maximum time that a busy thread keeps its core while others wait.
     pub slice: Duration,
-    /// Whether a thread that wakes up may take the core of one that has had more time.
+    /// Whether a waking thread may preempt a thread that has had more time.
     pub preempts: bool,
     pub idle_delay: Duration,
     pub balance: Duration,
-    /// Work of others on each core: mean times between two of a class, and their lengths.
+    /// Other work on each core: mean time between interruptions of each class, and their length.
     pub interruptions: Vec<(Duration, Duration)>,
     pub status: u64,
     pub status_bytes: u64,
@@ -76,7 +76,7 @@ struct FrameCharges {
     receive_byte: u64,
 }
 
-/// Charges of a scheme, in a committee of some size.
+/// Charges of a scheme in a committee of a given size.
 #[derive(Clone, Debug)]
 pub struct SignatureCharges {
     kind: SchemeKind,
@@ -93,7 +93,7 @@ pub struct SignatureCharges {
 }
 
 impl SignatureCharges {
-    /// Converts costs. A signature has `parts` parts, each for a recipient of its own.
+    /// Converts costs. A signature has `parts` parts, one per recipient.
     fn new(kind: SchemeKind, costs: &SignatureCosts, members: usize, parts: usize) -> SignatureCharges {
         let us = |value: f64| (value * PS_PER_US) as u64;
         let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
@@ -109,7 +109,7 @@ impl SignatureCharges {
         }
     }
 
-    /// Returns whether these are signatures, which everybody can verify.
+    /// Returns whether these are signatures, which anyone can verify, rather than MACs.
     pub fn are_signatures(&self) -> bool {
         self.kind.profile().has_public_keys_only()
     }
@@ -119,12 +119,12 @@ impl SignatureCharges {
         ledger.charge_crypto(Work::Signatures, self.kind.signs_by(), 1, self.sign);
     }
 
-    /// Returns what verifying this many signatures together takes.
+    /// Returns the charge for verifying this many signatures together.
     pub fn verify(&self, signatures: u64) -> Checks {
         Checks::of(self.kind.verifies_by(signatures as usize, false), signatures, self.verify.cost(signatures))
     }
 
-    /// Returns what it takes to verify the proof of a certificate, by the number of signers of each statement.
+    /// Returns the charge for verifying a certificate's proof, by the number of signers of each statement.
     pub fn verify_proof(&self, groups: &[usize]) -> Checks {
         let signers = groups.iter().sum::<usize>();
         let cost = match self.kind.profile().aggregatable {
@@ -134,8 +134,8 @@ impl SignatureCharges {
         Checks::of(self.kind.verifies_by(signers, true), signers as u64, cost)
     }
 
-    /// Returns what it takes to assemble a certificate, if `checked` signatures were verified together. Those that
-    /// spoil a sum are checked again.
+    /// Returns the charge for assembling a certificate after `checked` signatures were verified together. If their sum
+    /// is invalid, they are checked again one by one.
     pub fn assemble(&self, groups: &[usize], checked: u64, is_assembled: bool) -> Checks {
         let signers = groups.iter().sum::<usize>() as u64;
         let verified = match self.kind.scheme().adds_up_votes() && checked > 1 {
@@ -146,13 +146,14 @@ impl SignatureCharges {
         Checks::of(self.kind.verifies_by(checked as usize, false), checked, verified + assembled)
     }
 
-    /// Returns what is beside the pairings of one statement: additions of keys, and pairings of further statements.
+    /// Returns the charge besides the first statement's pairings: additions of keys, and pairings of further
+    /// statements.
     fn of_groups(&self, groups: &[usize]) -> u64 {
         let Effort { key_additions, .. } = self.effort(groups);
         key_additions * self.key_addition + groups.len().saturating_sub(1) as u64 * self.further_statement
     }
 
-    /// Returns the operations that verify such a proof.
+    /// Returns the number of operations that verify such a proof.
     pub fn effort(&self, groups: &[usize]) -> Effort {
         self.kind.scheme().effort_of_proof(self.members, groups)
     }
@@ -206,22 +207,22 @@ impl Charges {
         }
     }
 
-    /// Adds the charges of votes with codes of a scheme, in a cluster of `replicas`.
+    /// Adds the charges for votes with MACs, in a cluster of `replicas`.
     pub fn with_macs(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
         Charges { macs: Some(SignatureCharges::new(scheme, macs, replicas, replicas)), ..self }
     }
 
-    /// Replaces the charges of clients' signatures by those of codes, one for each of `replicas`.
+    /// Replaces the charges for clients' signatures by MACs, one per replica.
     pub fn with_client_codes(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
         Charges { clients: SignatureCharges::new(scheme, macs, replicas, replicas), ..self }
     }
 
-    /// Adds the charges of seals on replies. A code is for one client.
+    /// Adds the charges for the authentication of replies. A MAC authenticates to one client.
     pub fn with_seals(self, scheme: SchemeKind, seals: &SignatureCosts, replicas: usize) -> Charges {
         Charges { seals: Some(SignatureCharges::new(scheme, seals, replicas, 1)), ..self }
     }
 
-    /// Adds the charges of frames.
+    /// Adds the charges for frames.
     pub fn with_frames(self, costs: &FrameCosts) -> Charges {
         let ps = |us: f64| (us * PS_PER_US) as u64;
         let frames = FrameCharges {
@@ -233,33 +234,33 @@ impl Charges {
         Charges { frames: Some(frames), ..self }
     }
 
-    /// Charges for frames that are sent, with this many bytes in all, beyond what messages and bytes cost.
+    /// Charges for sent frames with `bytes` bytes in total, in addition to messages and bytes.
     pub fn send_frames(&self, ledger: &mut Ledger, frames: u64, bytes: u64) {
         if let Some(costs) = &self.frames {
             ledger.charge_sum(Work::SentFrames, frames, frames * costs.send + bytes * costs.send_byte);
         }
     }
 
-    /// Charges for a frame that is received.
+    /// Charges for a received frame.
     pub fn receive_frame(&self, ledger: &mut Ledger, bytes: u64) {
         if let Some(costs) = &self.frames {
             ledger.charge_sum(Work::ReceivedFrames, 1, costs.receive + bytes * costs.receive_byte);
         }
     }
 
-    /// Returns the charges of the signatures, or codes, of statements in a domain.
+    /// Returns the charges for signatures, or MACs, on statements of a domain.
     pub fn signatures(&self, domain: Domain) -> &SignatureCharges {
         self.macs.as_ref().filter(|_| MacKeys::authenticate(domain)).unwrap_or(&self.signatures)
     }
 
-    /// Charges for hashes of this many bytes in all.
+    /// Charges for hashes of `bytes` bytes in total.
     pub fn hash(&self, ledger: &mut Ledger, hashes: usize, bytes: u64) {
         let hashes = hashes as u64;
         ledger.charge_crypto(Work::Hashes, Primitive::Hash, hashes, hashes * self.hash_each);
         ledger.charge_crypto(Work::HashedBytes, Primitive::Hash, bytes, bytes * self.hash_byte);
     }
 
-    /// Charges what each turn costs.
+    /// Charges the fixed cost of an iteration.
     pub fn begin_turn(&self, ledger: &mut Ledger) {
         ledger.charge(Work::Turns, 1, self.turn);
         if let Some(wake_up) = self.wake_up {
@@ -267,7 +268,7 @@ impl Charges {
         }
     }
 
-    /// Returns the charges of a turn with caches that another thread has filled.
+    /// Returns the charges of an iteration with caches that another thread has filled.
     fn cold(self, factor: f64) -> Charges {
         let cold = |value: u64| (value as f64 * factor) as u64;
         Charges {
@@ -288,32 +289,32 @@ impl Charges {
     }
 }
 
-/// Returns the mean times between two interruptions of each class, and their lengths.
+/// Returns the mean time between interruptions of each class, and their length.
 fn interruptions(classes: &[(f64, f64)]) -> Vec<(Duration, Duration)> {
     let some = classes.iter().filter(|(per_second, us)| *per_second > 0.0 && *us > 0.0);
     some.map(|(per_second, us)| (Duration::from_secs_f64(1.0 / per_second), Duration::from_secs_f64(us * 1e-6)))
         .collect()
 }
 
-/// Charges by what precedes a turn.
+/// Charges, by the state before an iteration.
 pub struct Tariffs([Charges; 4]);
 
 impl Tariffs {
-    /// Derives them from the charges of a turn that follows another one of the same thread at once.
+    /// Derives all charges from the charges of an iteration that directly follows another one of the same thread.
     pub fn new(charges: &Charges, table: &CostTable) -> Tariffs {
         let (wake, factor) = ((table.core.wake_us * PS_PER_US) as u64, table.memory.cold_factor);
         let woken = Charges { wake_up: Some(wake), ..charges.clone() };
         Tariffs([charges.clone(), charges.clone().cold(factor), woken.clone(), woken.cold(factor)])
     }
 
-    /// Returns the charges of a turn of a thread that slept before (`woken`), on a core that last ran another one
-    /// (`cold`).
+    /// Returns the charges of an iteration, given whether the thread slept before (`woken`), and whether another thread
+    /// ran last on its core (`cold`).
     pub fn of(&self, woken: bool, cold: bool) -> &Charges {
         &self.0[usize::from(woken) * 2 + usize::from(cold)]
     }
 }
 
-/// Costs by count: interpolated between two entries, proportional beyond the last, and 0 for 0.
+/// Costs by count: interpolated between entries, proportional beyond the last, and 0 for 0.
 #[derive(Clone, Debug)]
 pub struct Ladder(Vec<(u64, u64)>);
 
@@ -336,16 +337,16 @@ impl Ladder {
         }
     }
 
-    /// Returns the cost of verifying a sum: the same for any number of signers beyond the last entry.
+    /// Returns the cost of verifying an aggregate: constant beyond the last entry.
     fn cost_of_sum(&self, count: u64) -> u64 {
         self.cost(count.min(self.0[self.0.len() - 1].0))
     }
 }
 
-/// Codes that a replica verifies itself, although it has other threads: as in the node's tasks.
+/// Maximum number of MACs that a replica verifies itself although it has other threads, as in the node's tasks.
 const QUICK_CODES: u64 = 32;
 
-/// Signatures that were verified, and the cost by primitive.
+/// Number of verified signatures, and the cost by primitive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checks {
     pub signatures: u64,
@@ -366,17 +367,16 @@ impl Checks {
         self.by_primitive.iter_mut().zip(other.by_primitive).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Returns whether they are a few codes, which take less time than a hand-over to another thread.
+    /// Returns whether these are only a few MACs, which take less time than a hand-over to another thread.
     pub fn are_quick(&self) -> bool {
         self.signatures <= QUICK_CODES && self.by_primitive[Primitive::Mac as usize] == self.picoseconds
     }
 
-    /// Returns whether a core with time to spare verifies them itself: as in the node's tasks.
+    /// Returns whether an idle core verifies them itself, as in the node's tasks.
     pub fn are_few(&self) -> bool {
         self.signatures <= FEW_SIGNATURES as u64 && self.by_primitive[Primitive::VerifyAggregate as usize] == 0
     }
 
-    /// Charges for them.
     pub fn charge(&self, ledger: &mut Ledger) {
         ledger.charge_sum(Work::Verifications, self.signatures, 0);
         for primitive in Primitive::ALL {
@@ -385,7 +385,7 @@ impl Checks {
     }
 }
 
-/// Converts picoseconds to nanoseconds, rounding up so that work with a cost takes time.
+/// Converts picoseconds to nanoseconds, rounding up so that work with a nonzero cost takes time.
 pub fn nanos(picoseconds: u64) -> u64 {
     picoseconds.div_ceil(PS_PER_NS)
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 /// Initial interval between two samples.
 const FIRST_DISTANCE: Duration = Duration::from_millis(5);
-/// Maximum number of samples. Beyond it every other one is dropped and the interval doubles.
+/// Maximum number of samples. Beyond it, every other sample is dropped and the interval doubles.
 const MAX_SAMPLES: usize = 4096;
 
-/// Progress of the replicas at one time.
+/// Progress of the replicas at one point in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
     pub at: Time,
@@ -32,7 +32,7 @@ pub struct Landmarks {
 pub struct Holdings {
     /// Blocks in the tree.
     pub blocks: usize,
-    /// Committed blocks with their bundles.
+    /// Committed blocks that still have their bundles.
     pub whole_blocks: usize,
     /// Rounds of votes, including those on checkpoints.
     pub rounds: usize,
@@ -58,7 +58,7 @@ pub struct Fetched {
     pub replica: ReplicaId,
     /// Height of the checkpoint.
     pub height: Height,
-    /// Time at which the replica had the manifest of the state.
+    /// Time at which the replica had the state's manifest.
     pub begun: Time,
     /// Height that the replica had executed before.
     pub from: Height,
@@ -77,16 +77,16 @@ pub struct Fetched {
 /// Course of a run.
 #[derive(Clone, Debug)]
 pub struct Chronicle {
-    /// Blocks that replicas executed without a bundle, each once for each replica and bundle in every life.
+    /// Blocks that replicas executed without a bundle, once per replica and bundle in each life.
     pub voided: Vec<(ReplicaId, Height)>,
-    /// Replicas that stopped because their state differs from the quorum's, after more disks were lost than the
-    /// cluster tolerates.
+    /// Replicas that stopped because their state differs from the quorum's, after more disks were lost than the cluster
+    /// tolerates.
     pub halted: Vec<(ReplicaId, Time)>,
-    /// Ordered by time.
+    /// Samples in chronological order.
     pub samples: Vec<Sample>,
     /// Maximum of each count over all samples, by replica.
     pub max_held: Vec<Holdings>,
-    /// Ordered by their start.
+    /// State transfers ordered by their start.
     pub fetched: Vec<Fetched>,
     distance: Duration,
     due: Time,
@@ -110,7 +110,7 @@ impl Chronicle {
         next > self.due
     }
 
-    /// Takes a sample before the event at `next`, given height, commands and holdings of each replica.
+    /// Takes a sample before the event at `next`, given each replica's height, commands and holdings.
     pub fn sample(&mut self, next: Time, replicas: impl Iterator<Item = (u64, u64, Holdings)>) {
         let (mut heights, mut commands) = (Vec::new(), Vec::new());
         for ((height, executed, held), most) in replicas.zip(&mut self.max_held) {
@@ -123,12 +123,12 @@ impl Chronicle {
             self.samples = std::mem::take(&mut self.samples).into_iter().step_by(2).collect();
             self.distance *= 2;
         }
-        // Skip samples for which nothing happens: they would all be equal.
+        // Skip sample times without an event in between, since those samples would all be equal.
         let distance = self.distance.as_nanos() as u64;
         self.due = Time((next.0.saturating_sub(1) / distance + 1) * distance);
     }
 
-    /// Notes that a replica adopts the state that it fetched.
+    /// Records that a replica adopts its fetched state.
     pub fn adopts(&mut self, now: Time, replica: ReplicaId, height: Height, point: Point) {
         let fetched = self.fetched.iter_mut().rev().find(|fetched| fetched.replica == replica);
         if let Some(fetched) = fetched.filter(|fetched| fetched.height == height) {
@@ -136,7 +136,7 @@ impl Chronicle {
         }
     }
 
-    /// Notes that a replica receives a chunk.
+    /// Records that a replica receives a chunk.
     pub fn receives(&mut self, replica: ReplicaId) {
         if let Some(fetched) = self.fetched.iter_mut().rev().find(|fetched| fetched.replica == replica) {
             fetched.received += 1;

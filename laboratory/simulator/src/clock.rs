@@ -3,7 +3,7 @@
 use quorate_types::Time;
 
 pub const NEVER: Time = Time(u64::MAX);
-/// Rate of an exact clock, in its nanoseconds per million of virtual time.
+/// Rate of an exact clock: nanoseconds per million nanoseconds of virtual time.
 pub const TRUE_RATE: u64 = 1_000_000;
 pub const NS_PER_MS: f64 = 1e6;
 
@@ -15,7 +15,7 @@ pub fn ms_to_ns(ms: f64) -> u64 {
 /// Monotonic clock of a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Virtual time of the last change of the rate, and the clock's time then.
+    /// Virtual time of the last change of the rate, and the clock's time at that moment.
     since: Time,
     shown: Time,
     rate: u64,

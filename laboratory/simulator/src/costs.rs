@@ -9,13 +9,13 @@ use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Table to use when none was measured.
+/// Default table.
 pub const SHIPPED: &str = include_str!("../costs.toml");
 /// The pipeline paper's machine, as far as the paper prints its costs.
 const PAPER: &str = include_str!("../costs-paper.toml");
 /// Maximum value of any entry, in microseconds: one second.
 const MAX_US: f64 = 1e6;
-/// Rate of a counter of nanoseconds.
+/// Frequency of a nanosecond counter, in Hz.
 const NANOSECONDS_HZ: f64 = 1e9;
 /// Limits of `counter_hz`: 1 kHz to 1 THz.
 const MIN_COUNTER_HZ: f64 = 1e3;
@@ -29,52 +29,52 @@ const MAX_COLD_FACTOR: f64 = 100.0;
 pub struct CostTable {
     /// Origin of the figures, for the report.
     pub source: String,
-    /// Root of the mean square of the relative errors that are left where entries were fitted to running replicas, in
-    /// percent. `None` if nothing was fitted.
+    /// Root mean square of the relative errors that remain where entries were fitted to running replicas, in percent.
+    /// `None` if nothing was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual_percent: Option<f64>,
-    /// Rate of the measured machine's counter of cycles, in which a simulation reports the stages of a replica's work.
-    /// `None`, as in older files: one cycle is a nanosecond.
+    /// Frequency of the measured machine's cycle counter, in Hz, used to report the stages of a replica's work. `None`,
+    /// as in older files: one cycle is a nanosecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter_hz: Option<f64>,
     pub core: CoreCosts,
     pub wire: WireCosts,
-    /// What frames cost in addition to those over plain TCP, by [name](FrameCosts::name). What is missing costs nothing
-    /// more; older files lack the table.
+    /// Costs of frames in addition to plain TCP's, by [name](FrameCosts::name). Missing entries cost nothing extra;
+    /// older files lack the table.
     #[serde(default)]
     pub frames: BTreeMap<String, FrameCosts>,
     pub hash: HashCosts,
-    /// Costs by the name of the scheme and of its way of verification.
+    /// Costs by the name of the scheme and its verification method.
     pub signatures: BTreeMap<String, SignatureCosts>,
     pub journal: JournalCosts,
     pub client: ClientCosts,
-    /// Older files lack this table, and get the costs measured for them.
+    /// Older files lack this table, and get the costs of the shipped one.
     #[serde(default)]
     pub gateway: GatewayCosts,
     /// Steps of the state machine by their input. Older files lack this table, and `core.step_us` is charged.
     #[serde(default)]
     pub steps: StepCosts,
-    /// Older files lack this table, and caches are always warm.
+    /// Older files lack this table: caches are always warm.
     #[serde(default)]
     pub memory: MemoryCosts,
-    /// Older files lack this table: threads take turns on a core, and an idle core runs a thread at once.
+    /// Older files lack this table: threads alternate on a core, and an idle core runs a thread immediately.
     #[serde(default)]
     pub scheduler: SchedulerCosts,
-    /// How each entry was measured, by its path, such as `core.step_us`, or by the path of a table of entries. The longest
-    /// path that fits counts. Older files lack this.
+    /// Measurement method of each entry, by the entry's path, such as `core.step_us`, or by the path of a table of
+    /// entries. The longest matching path counts. Older files lack this.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, CostSource>,
 }
 
-/// How an entry was measured.
+/// Measurement method of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostSource {
-    /// By the probes of running replicas, which time each stage of their work.
+    /// Probes in running replicas, which time each stage of their work.
     Probe,
-    /// By code that does nothing else, in a loop.
+    /// A loop of code that does nothing else.
     Alone,
-    /// So that the charges of whole threads agree with their processor time.
+    /// Fitted so that the charges of whole threads match their CPU time.
     Fitted,
 }
 
@@ -84,24 +84,24 @@ pub enum CostSource {
 pub struct CoreCosts {
     /// One wait for the network that does not block: a system call.
     pub turn_us: f64,
-    /// Additional cost if the wait blocks: the thread goes to sleep and is woken. 0 in older files.
+    /// Additional cost of a wait that blocks: the thread goes to sleep and is woken. 0 in older files.
     #[serde(default)]
     pub wake_us: f64,
-    /// One step of the state machine, unless `[steps]` has its input.
+    /// One step of the state machine, unless `[steps]` has an entry for its input.
     pub step_us: f64,
-    /// All steps' work on one bundle, charged on its arrival: adding it to the pool, proposing it, committing it. 0 in
-    /// older files.
+    /// Work of all steps on one bundle, charged on its arrival: adding it to the pool, proposing it, committing it. 0
+    /// in older files.
     #[serde(default)]
     pub pool_us: f64,
-    /// The host's work in each turn of a replica, except waiting and messages: clocks, timers, queues. 0 in older
+    /// The host's work in each iteration of a replica, except waiting and messages: clocks, timers, queues. 0 in older
     /// files, whose other entries include it.
     #[serde(default)]
     pub round_us: f64,
-    /// Passing one message of a peer through the host: queues, admission, dispatch. 0 in older files, whose other
-    /// entries include it.
+    /// Host overhead per message of a peer: queues, admission, dispatch. 0 in older files, whose other entries include
+    /// it.
     #[serde(default)]
     pub handle_us: f64,
-    /// Receiving one bundle of a client and answering it.
+    /// Receiving one bundle from a client and answering it.
     pub bundle_us: f64,
     /// Executing one command, including its session.
     pub command_us: f64,
@@ -128,13 +128,13 @@ pub struct WireCosts {
     pub send_byte_ns: f64,
 }
 
-/// Costs of frames in a transport over packets or in a channel, without system calls.
+/// Costs of frames in a packet transport or a channel, without system calls.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameCosts {
-    /// Each frame sent: what its packets need, sealing, and the work on acknowledgements.
+    /// Each frame sent: its packets, its encryption, and the work on acknowledgements.
     pub send_us: f64,
-    /// Each frame received, with the acknowledgements for it.
+    /// Each frame received, including the acknowledgements for it.
     pub receive_us: f64,
     pub send_byte_ns: f64,
     pub receive_byte_ns: f64,
@@ -152,7 +152,7 @@ impl FrameCosts {
 #[serde(deny_unknown_fields)]
 pub struct HashCosts {
     pub byte_ns: f64,
-    /// Each hash, whatever its size. 0 in older files.
+    /// Fixed cost of a hash, independent of its size. 0 in older files.
     #[serde(default)]
     pub each_us: f64,
 }
@@ -161,7 +161,7 @@ pub struct HashCosts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignatureCosts {
-    /// Making a signature; in schemes of codes, the part of one recipient.
+    /// Creating a signature; in MAC schemes, the part of one recipient.
     pub sign_us: f64,
     /// Verifying the votes of a certificate, by their number, in addition to `assemble_us`. For 1:
     /// verifying a vote alone.
@@ -170,12 +170,12 @@ pub struct SignatureCosts {
     pub verify_proof_us: Steps,
     /// Assembling a proof from signatures, by their number.
     pub assemble_us: Steps,
-    /// In schemes with aggregates: adding a key to the sum that a pairing is made of, or subtracting one. The ladders
-    /// above are without. In older files 0, and the ladders include the additions of some committee.
+    /// In schemes with aggregates: adding or subtracting one key of the sum that enters a pairing. The entries above
+    /// exclude it. 0 in older files, whose entries include the additions of some committee.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub key_addition_us: f64,
-    /// In schemes with aggregates: one more statement among those of a certificate's signers, without additions of
-    /// keys. 0 in older files.
+    /// In schemes with aggregates: each further statement among a certificate's signers, without additions of keys. 0
+    /// in older files.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub further_statement_us: f64,
 }
@@ -185,7 +185,7 @@ fn is_zero(value: &f64) -> bool {
 }
 
 impl SignatureCosts {
-    /// Returns costs of zero.
+    /// Returns zero costs.
     pub fn free() -> SignatureCosts {
         let nothing = || vec![(1, 0.0)];
         SignatureCosts {
@@ -224,14 +224,14 @@ pub struct ClientCosts {
     /// Completing and tracking one bundle. 0 in older files.
     #[serde(default)]
     pub bundle_us: f64,
-    /// One system call that writes to each replica after the first in a turn. 0 in older files.
+    /// One system call that writes to each replica after the first of an iteration. 0 in older files.
     #[serde(default)]
     pub further_write_us: f64,
     /// Each byte sent to each replica. 0 in older files.
     #[serde(default)]
     pub send_byte_ns: f64,
-    /// How late a sleeping thread runs again, apart from the cost of waking it. Time without work, not a cost; it
-    /// decides how many commands an open loop sends at once. 0 in older files.
+    /// Wake-up delay of a sleeping thread, apart from the cost of waking it. Idle time rather than a cost; it
+    /// determines how many commands an open loop sends at once. 0 in older files.
     #[serde(default)]
     pub late_us: f64,
 }
@@ -240,7 +240,7 @@ pub struct ClientCosts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryCosts {
-    /// Factor on steps, codec, execution and the clients' work in a turn whose core last ran another thread.
+    /// Factor on steps, codec, execution and the clients' work in an iteration whose core last ran another thread.
     pub cold_factor: f64,
 }
 
@@ -250,19 +250,19 @@ impl Default for MemoryCosts {
     }
 }
 
-/// How the kernel's scheduler gives cores to threads. These are times, not costs.
+/// Allocation of cores to threads by the kernel's scheduler. These are times, not costs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerCosts {
-    /// Time for which a thread with work keeps its core although others wait. 0: one turn.
+    /// Maximum time that a busy thread keeps its core while others wait. 0: one iteration.
     pub slice_us: f64,
-    /// Whether a thread that wakes up takes the core of a thread that has had more than its share of it. Needs a slice.
+    /// Whether a waking thread preempts a thread that has exceeded its share of the core. Needs a slice.
     pub preempts: bool,
     /// Time from waking a thread until an idle core runs it.
     pub idle_delay_us: f64,
-    /// Minimum time between two threads that idle cores take from others. 0: none is ever taken.
+    /// Minimum time between two migrations of threads to idle cores. 0: no thread migrates.
     pub balance_us: f64,
-    /// Work of others on each core, in classes: pairs of their number per second and their length in microseconds.
+    /// Other work on each core, in classes: pairs of a number per second and a length in microseconds.
     pub interruptions: Vec<(f64, f64)>,
 }
 
@@ -288,8 +288,8 @@ impl CostTable {
         CostTable::parse(SHIPPED, "the shipped cost table").expect("a test parses the shipped table")
     }
 
-    /// Returns the table of a name that stands for no file: `none` ([`CostTable::free`]), or `paper` for the machine of
-    /// the pipeline paper.
+    /// Returns the table of a reserved name: `none` ([`CostTable::free`]), or `paper` for the machine of the pipeline
+    /// paper.
     pub fn named(name: &str) -> Option<CostTable> {
         match name {
             "none" => Some(CostTable::free()),
@@ -298,7 +298,7 @@ impl CostTable {
         }
     }
 
-    /// Returns a table in which work takes no time.
+    /// Returns a table with zero costs.
     pub fn free() -> CostTable {
         let signatures =
             SchemeKind::with_costs().into_iter().map(|scheme| (scheme.costs_name().to_owned(), SignatureCosts::free()));
@@ -321,8 +321,8 @@ impl CostTable {
         }
     }
 
-    /// Returns the table of a machine whose processor takes `factor` times as long for everything. Times that are no
-    /// work stay: those of the kernel's scheduler, of sleeps, and of the disk.
+    /// Returns the table of a machine whose processor takes `factor` times as long for all work. Times that are not CPU
+    /// time stay: the scheduler's, sleeps, and the disk's.
     pub fn slowed(&self, factor: f64) -> CostTable {
         let is_work = |path: &str| {
             let key = key(path);
@@ -335,18 +335,18 @@ impl CostTable {
         CostTable { source: format!("{}; processor times multiplied by {factor}", self.source), ..table }
     }
 
-    /// Returns the rate of the counter in which stages are reported.
+    /// Returns the frequency of the counter in which stages are reported, in Hz.
     pub fn counter_hz(&self) -> f64 {
         self.counter_hz.unwrap_or(NANOSECONDS_HZ)
     }
 
-    /// Returns how the entry with this path was measured, if the table says so.
+    /// Returns the measurement method of the entry with this path, if the table states one.
     pub fn source_of(&self, path: &str) -> Option<CostSource> {
         let longest = self.sources.iter().filter(|(source, _)| covers(source, path)).max_by_key(|(path, _)| path.len());
         longest.map(|(_, source)| *source)
     }
 
-    /// Returns whether no work of a replica takes time.
+    /// Returns whether all work of replicas is free.
     pub fn is_free(&self) -> bool {
         let is_status = |path: &str| path.starts_with("gateway.");
         let costs = numbers(self).into_iter().filter(|(path, _)| path.ends_with("_us") || path.ends_with("_ns"));
@@ -387,7 +387,7 @@ impl CostTable {
         })
     }
 
-    /// Returns what frames cost in addition to those over plain TCP.
+    /// Returns the costs of frames in addition to plain TCP's.
     pub fn frames_of(&self, wire: &Wire) -> Option<&FrameCosts> {
         self.frames.get(&FrameCosts::name(wire.transport, wire.channel))
     }
@@ -438,7 +438,7 @@ impl CostTable {
     }
 }
 
-/// Returns whether an entry has this path or is in a table, or list, that has it.
+/// Returns whether an entry has this path, or lies in a table or list with this path.
 fn covers(source: &str, path: &str) -> bool {
     path.strip_prefix(source).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

@@ -1,8 +1,8 @@
 //! Hostile clients.
 //!
 //! A hostile client has no replica's key. It has its own link to each replica that it attacks, sends regardless of
-//! answers, and reconnects at once when it is cut off. The network between it and the replicas is not modelled: its
-//! frames arrive at once.
+//! answers, and reconnects immediately after a disconnect. The network between it and the replicas is not modelled: its
+//! frames arrive without delay.
 
 use bytes::Bytes;
 use quorate_adversary::byzantine::client::divided;
@@ -18,21 +18,20 @@ pub const TICK: Duration = Duration::from_millis(1);
 /// Default time, in milliseconds, within which f+1 replicas must execute each bundle of an honest client, during and
 /// after the attacks of hostile clients.
 pub const SERVED_WITHIN_MS: f64 = 2000.0;
-/// A replica does not serve a link with this many bytes of unread answers.
+/// Limit of unread answers on a link, in bytes, above which a replica stops serving it.
 pub const MAX_UNREAD_BYTES: u64 = 1 << 20;
 /// Owner of the first hostile client.
 const FIRST_OWNER: u128 = 0x4057_1113;
-/// Commands of one session, fewer than the limit of a session.
+/// Commands per session, below the limit of a session.
 const SESSION_COMMANDS: u64 = 50_000;
 const PAYLOAD_BYTES: usize = 64;
 /// Size of a query or a status request.
 const QUESTION_BYTES: u32 = 32;
-/// Size of a value that hostile clients query, the largest that fits in an answer.
+/// Size of the values that hostile clients query, in bytes: the largest that fits in an answer.
 pub const VALUE_BYTES: u64 = 1_000_000;
-/// Links that a squatter opens to each replica per tick. All places of a replica are taken within a hundred
-/// milliseconds.
+/// Links that a squatter opens to each replica per tick. It occupies all places of a replica within 100 ms.
 const LINKS_PER_TICK: u64 = 20;
-/// Under a squatter, the honest clients reconnect after this many ticks.
+/// Interval at which the honest clients reconnect under a squatter, in ticks.
 const LEASE_TICKS: u64 = 50;
 /// Number of honest bundles kept for replay.
 const MAX_REMEMBERED: usize = 4096;
@@ -50,30 +49,30 @@ choice!(
     NoRead = "no-read",
     /// Sends genuine bundles of many commands to one replica that does not lead.
     OneBackupOnly = "one-backup-only",
-    /// Sends genuine bundles of one command to the current leader only, so that all others have to fetch them and each
-    /// leader has others.
+    /// Sends genuine bundles of one command only to the current leader, so that all other replicas have to fetch them,
+    /// and successive leaders have different ones.
     LeaderOnly = "leader-only",
     /// Replays bundles of honest clients.
     Replay = "replay",
     /// Sends its commands again in other bundles.
     Repeat = "repeat",
-    /// Opens silent links until there is no place for others.
+    /// Opens silent links until all places are occupied.
     Squat = "squat",
-    /// Sends bundles with codes that only the leader accepts, so that no other replica votes for its blocks. Where
-    /// clients sign, the signatures are wrong.
+    /// Sends bundles with MACs that only the leader accepts, so that no other replica votes for its blocks. If clients
+    /// sign, the signatures are invalid.
     CodesForLeader = "codes-for-leader",
-    /// Sends bundles with codes that only the leader refuses. The others wait until it proposes them, which it never
-    /// does.
+    /// Sends bundles with MACs that only the leader refuses. The other replicas wait for its proposal, which never
+    /// comes.
     CodesForBackups = "codes-for-backups",
 );
 
 impl Hostility {
-    /// Returns whether it makes bundles that some replicas accept and others refuse.
+    /// Returns whether it sends bundles that some replicas accept and others refuse.
     pub fn divides(self) -> bool {
         matches!(self, Hostility::CodesForLeader | Hostility::CodesForBackups)
     }
 
-    /// Returns whether it sends genuine bundles to one replica only.
+    /// Returns whether it sends genuine bundles to only one replica.
     pub fn favours_one(self) -> bool {
         matches!(self, Hostility::OneBackupOnly | Hostility::LeaderOnly)
     }
@@ -102,14 +101,14 @@ pub enum Request {
     Bundle(Bundle),
     /// A bundle with a forged signature.
     Forged(Bundle),
-    /// Any frame of a client that claims this id.
+    /// Any frame of a client that claims this ID.
     Frame(ClientId, Bytes),
     /// A new link without any request.
     Nothing,
 }
 
 impl Request {
-    /// Returns the kind of message under which its stages count.
+    /// Returns the kind of message under which its stages are counted.
     pub fn kind(&self) -> MessageKind {
         match self {
             Request::Bundle(_) | Request::Forged(_) => MessageKind::Request,
@@ -136,7 +135,7 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Returns the owner of an attacker's commands. `number` must be unique in a run.
+    /// Returns the owner of an attacker's commands. `number` must be unique within a run.
     pub fn owner(number: u16) -> u128 {
         FIRST_OWNER + u128::from(number)
     }
@@ -146,7 +145,7 @@ impl Attacker {
         Attacker { kind, identity, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 
-    /// Returns the only replica that it attacks while `leader` leads; `None` if it attacks all.
+    /// Returns the only replica that it attacks under `leader`; `None` if it attacks all.
     pub fn only_target(&self, replicas: usize, leader: ReplicaId) -> Option<usize> {
         match self.kind {
             Hostility::OneBackupOnly => Some(replicas - 1),
@@ -160,8 +159,8 @@ impl Attacker {
         self.kind == Hostility::Repeat
     }
 
-    /// Counts a tick, and returns whether the honest clients reconnect now. They do so under a squatter, which cannot
-    /// harm clients that keep their connections.
+    /// Counts a tick, and returns whether the honest clients reconnect now. They reconnect under a squatter, which
+    /// cannot harm clients with established connections.
     pub fn on_tick(&mut self) -> bool {
         self.ticks += 1;
         self.kind == Hostility::Squat && self.ticks.is_multiple_of(LEASE_TICKS)
@@ -177,8 +176,8 @@ impl Attacker {
         }
     }
 
-    /// Returns the requests to each replica in one [`TICK`], with their sizes. `height` is the highest committed
-    /// height, and `leader` the current leader.
+    /// Returns the requests to each replica in one [`TICK`], and their sizes. `height` is the highest committed height,
+    /// and `leader` the current leader.
     pub fn requests(&mut self, height: Height, leader: ReplicaId) -> Vec<(Request, u32)> {
         (0..self.kind.frames()).filter_map(|_| self.next_request(height, leader)).collect()
     }

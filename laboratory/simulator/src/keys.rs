@@ -1,4 +1,4 @@
-//! Keys of a simulated cluster, drawn from the seed: the replicas' and their clients'.
+//! Keys of a simulated cluster's replicas and clients, drawn from the seed.
 
 use crate::links::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
@@ -75,10 +75,10 @@ pub fn devices(spec: &SimSpec, seed: u64) -> Vec<Device> {
     committee.replicas().zip(keys).map(device).collect()
 }
 
-/// What clients authenticate bundles with, and replicas judge them by.
+/// The clients' means of authenticating bundles, and the replicas' means of verifying them.
 ///
-/// Codes are real, whether or not signatures are: a replica judges a bundle by its own code, so no model can say that a
-/// bundle is genuine. What codes cost comes from the table, as for signatures.
+/// MACs are real even if signatures are modelled: a replica judges a bundle by its own MAC, so no model can declare a
+/// bundle genuine. The charge for MACs comes from the table, as for signatures.
 pub struct ClientKeys {
     cluster: ClusterId,
     authentication: ClientAuthentication,
@@ -87,7 +87,7 @@ pub struct ClientKeys {
 
 impl ClientKeys {
     /// # Panics
-    /// If clients have codes and `spec.macs` names no scheme.
+    /// If clients use MACs and `spec.macs` names no scheme.
     pub fn new(spec: &SimSpec, seed: u64) -> ClientKeys {
         let genesis = genesis(spec);
         let authentication = spec.client_authentication;
@@ -114,7 +114,7 @@ impl ClientKeys {
         }
     }
 
-    /// Returns what a replica judges bundles by.
+    /// Returns a replica's verifier of bundles.
     pub fn judge(&self, me: ReplicaId) -> Judge {
         match &self.codes {
             Some((scheme, members)) => {
@@ -132,7 +132,7 @@ impl ClientKeys {
 /// Verifier of clients' bundles at a simulated replica.
 pub struct Judge {
     by: JudgesBy,
-    /// Bundles to take for forged, as a model has no forged signatures.
+    /// Bundles to treat as forged, since a model has no forged signatures.
     forged: BTreeSet<Digest>,
     verifications: u64,
 }
@@ -142,11 +142,11 @@ enum JudgesBy {
     Nothing,
     /// Signatures. They are genuine by construction, and each is verified once.
     Signatures(VerifiedCache),
-    /// MACs, which each replica judges alone.
+    /// MACs, which each replica verifies for itself.
     Macs(Box<BundleVerifier>),
 }
 
-/// Modelled verification of bundles that were not verified before.
+/// Modelled verification of bundles that are not in the cache.
 #[derive(Clone, Debug, Default)]
 pub struct ModelledCheck {
     pub genuine: Vec<Digest>,
@@ -158,7 +158,8 @@ impl Judge {
         Judge { by, forged: BTreeSet::new(), verifications: 0 }
     }
 
-    /// Takes a bundle for forged when it is verified in this round. Forgets those that were not verified in the last.
+    /// Treats a bundle as forged if it is verified in this round. Forgets forged bundles that were not verified in the
+    /// previous round.
     pub fn forge(&mut self, bundle: Digest) {
         self.forged.insert(bundle);
     }

@@ -1,4 +1,4 @@
-//! What was charged, by the kind of work.
+//! Charges by kind of work.
 
 use crate::probes::Probes;
 use crate::steps::StepKind;
@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 
 const PS_PER_US: f64 = 1e6;
 
-/// Work of one kind.
+/// Charges of one kind of work.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sum {
     count: u64,
     picoseconds: u64,
 }
 
-/// Sum of what was charged to a thread or to several, without the slowdown of a slow processor.
+/// Charges of one or several threads, without the slowdown of a slow processor.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ledger {
     work: [Sum; Work::ALL.len()],
-    /// The part of it that is cryptography, in picoseconds.
+    /// The part spent on cryptography, in picoseconds.
     crypto: [u64; Primitive::ALL.len()],
     total: u64,
     at: Place,
-    /// The same by message; `None` if nobody asks for the stages.
+    /// The same by message; `None` if stages are not needed.
     probes: Option<Box<Probes>>,
 }
 
-/// What was charged over the measured time.
+/// Charges over the measured time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Charged {
-    /// The sum of all replicas.
+    /// Sum over all replicas.
     pub replicas: Ledger,
     pub clients: Ledger,
 }
 
 impl Charged {
-    /// Returns what was charged since an earlier reading.
+    /// Returns the charges since an earlier reading.
     pub fn since(&self, earlier: &Charged) -> Charged {
         Charged { replicas: self.replicas.since(&earlier.replicas), clients: self.clients.since(&earlier.clients) }
     }
@@ -52,12 +52,12 @@ pub struct Share {
 }
 
 impl Ledger {
-    /// Charges `count` pieces of work at `each` picoseconds.
+    /// Charges `count` units of work at `each` picoseconds.
     pub fn charge(&mut self, work: Work, count: u64, each: u64) {
         self.charge_sum(work, count, count * each);
     }
 
-    /// Charges `count` pieces of work that together cost this many picoseconds.
+    /// Charges `count` units of work with this total cost in picoseconds.
     pub fn charge_sum(&mut self, work: Work, count: u64, picoseconds: u64) {
         let charged = &mut self.work[work as usize];
         charged.count += count;
@@ -76,12 +76,12 @@ impl Ledger {
         }
     }
 
-    /// Returns a ledger that also keeps the stages of a replica's work.
+    /// Returns a ledger that also records the stages of a replica's work.
     pub fn with_probes() -> Ledger {
         Ledger { probes: Some(Box::default()), ..Ledger::default() }
     }
 
-    /// Begins a turn.
+    /// Begins an iteration.
     pub fn begin_turn(&mut self, role: StageRole) {
         self.at = Place { role, ..Place::default() };
         if let Some(probes) = &mut self.probes {
@@ -89,73 +89,73 @@ impl Ledger {
         }
     }
 
-    /// Begins the work on messages of a kind. Returns what [`Ledger::leave`] returns to.
+    /// Begins the work on messages of a kind. Returns the interrupted place, for [`Ledger::leave`].
     pub fn enter(&mut self, message: MessageKind, messages: usize) -> Place {
         let inner = Place { message, messages: messages as u64, seen: 0, ..self.at };
         std::mem::replace(&mut self.at, inner)
     }
 
-    /// Begins the work on what another thread of the replica works on.
+    /// Moves to the place of another thread of the replica. Returns the previous place.
     pub fn go(&mut self, place: Place) -> Place {
         std::mem::replace(&mut self.at, place)
     }
 
-    /// Returns to what was interrupted by [`Ledger::enter`].
+    /// Returns to the place interrupted by [`Ledger::enter`].
     pub fn leave(&mut self, place: Place) {
         self.at = place;
     }
 
-    /// Returns what it works on.
+    /// Returns the present place.
     pub fn place(&self) -> Place {
         self.at
     }
 
-    /// Notes a frame that was received, of the current message.
+    /// Records a received frame of the current message.
     pub fn received(&mut self, bytes: u64) {
         if let Some(probes) = &mut self.probes {
             probes.moved(&self.at, false, 1, bytes);
         }
     }
 
-    /// Notes frames that are sent, of the current message, with this many bytes in all.
+    /// Records sent frames of the current message, with `bytes` bytes in total.
     pub fn sent(&mut self, frames: u64, bytes: u64) {
         if let Some(probes) = &mut self.probes {
             probes.moved(&self.at, true, frames, bytes);
         }
     }
 
-    /// Returns the stages, in cycles of a counter with this rate; `None` if they are not kept.
+    /// Returns the stages, in cycles of a counter with this frequency in Hz; `None` if they are not recorded.
     pub fn stages(&self, counter_hz: f64) -> Option<StageCounts> {
         self.probes.as_ref().map(|probes| probes.counts(counter_hz, self.total))
     }
 
-    /// Returns what was charged by message; `None` if it is not kept.
+    /// Returns the charges by message; `None` if they are not recorded.
     pub fn probes(&self) -> Option<&Probes> {
         self.probes.as_deref()
     }
 
-    /// Charges `count` pieces of work of one primitive that together cost this many picoseconds.
+    /// Charges `count` units of work of one primitive with this total cost in picoseconds.
     pub fn charge_crypto(&mut self, work: Work, primitive: Primitive, count: u64, picoseconds: u64) {
         self.charge_sum(work, count, picoseconds);
         self.crypto[primitive as usize] += picoseconds;
     }
 
-    /// Returns what a primitive cost, in microseconds.
+    /// Returns the cost of a primitive in microseconds.
     pub fn crypto_us(&self, primitive: Primitive) -> f64 {
         self.crypto[primitive as usize] as f64 / PS_PER_US
     }
 
-    /// Returns everything that was charged, in picoseconds.
+    /// Returns the total of all charges, in picoseconds.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns the number of pieces of a kind.
+    /// Returns the number of units of a kind of work.
     pub fn count(&self, work: Work) -> u64 {
         self.work[work as usize].count
     }
 
-    /// Returns what a kind cost, in microseconds.
+    /// Returns the cost of a kind of work in microseconds.
     pub fn us(&self, work: Work) -> f64 {
         self.work[work as usize].picoseconds as f64 / PS_PER_US
     }
@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what was charged since an earlier reading.
+    /// Returns the charges since an earlier reading.
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         let mut since = Ledger::default();
         for work in Work::ALL {
@@ -186,7 +186,7 @@ impl Ledger {
         since
     }
 
-    /// Returns the kinds that occurred, per command; none without commands.
+    /// Returns the kinds of work that occurred, per command; empty without commands.
     pub fn shares(&self, commands: u64) -> Vec<Share> {
         let occurred = Work::ALL.into_iter().filter(|work| commands > 0 && self.count(*work) > 0);
         let share = |work: Work| Share {

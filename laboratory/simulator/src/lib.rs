@@ -1,12 +1,12 @@
 //! quorate: deterministic simulator of a cluster in virtual time.
 //!
-//! Runs the [`Replica`](quorate_consensus::Replica) and the executor of the node, and the load of the client library.
-//! Events are ordered by time and order of entry; there is no clock, no thread and no iteration over a hash table. The
-//! seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
+//! Runs the [`Replica`](quorate_consensus::Replica) and executor of the node, and the load of the client library.
+//! Events are ordered by time, and then by insertion; there is no clock, no thread and no iteration over a hash table.
+//! The seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
 //!
 //! Start reading at `run.rs`, which builds nodes, clients, links and oracles from a [`SimSpec`] and runs the world.
-//! `docs/SIMULATOR_FILES.md` describes network files, `docs/SIMULATOR.md` what is not modelled. [`models`] computes some
-//! of the same figures in closed form.
+//! `docs/SIMULATOR_FILES.md` describes network files, `docs/SIMULATOR.md` the limits of the model. [`models`] computes
+//! some of the same figures in closed form.
 
 pub mod chaos;
 mod charges;

@@ -1,4 +1,4 @@
-//! Numbers in a settings file, to check their ranges.
+//! Numbers in a settings file, for range checks.
 
 use serde::Serialize;
 use toml::Value;
@@ -26,7 +26,7 @@ fn collect(path: String, value: &Value, numbers: &mut Vec<(String, f64)>) {
     }
 }
 
-/// Multiplies the fractional numbers of a table whose paths `are_chosen`.
+/// Multiplies the fractional numbers of a table whose paths satisfy `are_chosen`.
 pub fn multiply(table: &mut Value, factor: f64, are_chosen: &dyn Fn(&str) -> bool) {
     multiply_below(String::new(), table, factor, are_chosen);
 }
@@ -48,7 +48,7 @@ fn multiply_below(path: String, value: &mut Value, factor: f64, are_chosen: &dyn
     }
 }
 
-/// Returns the key of a number: the path without tables and positions.
+/// Returns the key of a number: the path without tables and indices.
 pub fn key(path: &str) -> &str {
     let entry = path.rsplit('.').next().unwrap_or(path);
     entry.split('[').next().unwrap_or(entry)

@@ -1,5 +1,5 @@
-//! Somebody off the path, who knows all addresses and sends packets in the name of any of them, but receives only what
-//! is sent to an address of their own, and answers none of it.
+//! Off-path attacker who knows all addresses and can spoof any of them, but receives only packets to its own address,
+//! and does not answer them.
 
 use crate::links::Random;
 use bytes::Bytes;
@@ -12,27 +12,27 @@ pub const PACKETS_PER_S: f64 = 10_000.0;
 pub const MAX_PACKETS_PER_S: f64 = 1e6;
 /// Number of first packets of connections to choose from.
 pub(crate) const FIRST_PACKETS: usize = 32;
-/// Number of packets to remember for replays.
+/// Number of packets remembered for replays.
 pub(crate) const MAX_SEEN: usize = 256;
-/// Lengths of junk, in bytes. All fixed packet lengths are among them.
+/// Lengths of junk, in bytes. They include all fixed packet lengths.
 const JUNK_BYTES: [usize; 8] = [1, 9, 15, 17, 18, 41, 300, 1_200];
 /// First bytes of packets of the channels `plain` and `dtls` (`quorate_network::channels::envelope`).
 const ENVELOPES: std::ops::RangeInclusive<u8> = 0x50..=0x59;
-/// First byte of QUIC's long headers, at least.
+/// Minimum first byte of QUIC's long headers.
 const LONG_HEADER: u8 = 0xc0;
 
 choice!(
-    /// Packets of a sender off the path.
+    /// Packets of an off-path sender.
     Forgery, "kind of packets from off the path",
     /// First packets of connections, and handshake packets with invented tokens.
     Handshakes = "handshakes",
     /// Random bytes, half of them with the first byte of a packet of `plain` and `dtls`.
     Junk = "junk",
-    /// Copies of packets between honest endpoints that have arrived, from another address than their sender's.
+    /// Copies of delivered packets between honest endpoints, with a different source address.
     Replays = "replays",
 );
 
-/// Packet between two honest endpoints, with the time of its arrival.
+/// Packet between two honest endpoints, with its arrival time.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub arrives: Time,
@@ -41,12 +41,11 @@ pub(crate) struct Seen {
     pub packet: Bytes,
 }
 
-/// Returns an address of nobody in the cluster (TEST-NET-2, RFC 5737).
+/// Returns an address outside the cluster (TEST-NET-2, RFC 5737).
 pub(crate) fn stranger(dice: &mut Random) -> SocketAddr {
     ([198, 51, 100, dice.below(256) as u8], 1_024 + dice.below(60_000) as u16).into()
 }
 
-/// Returns junk.
 pub(crate) fn junk(dice: &mut Random) -> Bytes {
     let mut packet = vec![0; JUNK_BYTES[dice.below(JUNK_BYTES.len() as u64) as usize]];
     scramble(&mut packet, dice);
@@ -56,14 +55,14 @@ pub(crate) fn junk(dice: &mut Random) -> Bytes {
     packet.into()
 }
 
-/// Returns one of these first packets, or one that looks like a later packet of a handshake.
+/// Returns one of these first packets, or an imitation of a later handshake packet.
 pub(crate) fn handshake(firsts: &[Bytes], dice: &mut Random) -> Bytes {
     let first = &firsts[dice.below(firsts.len() as u64) as usize];
     if dice.below(2) == 0 {
         return first.clone();
     }
     let mut packet = first.to_vec();
-    // The tokens, or the connection ID of the other end after the version and the length.
+    // The tokens, or the other end's connection ID after the version and the length.
     let numbers = if packet[0] >= LONG_HEADER { 6..14 } else { 1..17 };
     if ENVELOPES.contains(&packet[0]) {
         packet[0] = ENVELOPES.start() + dice.below(ENVELOPES.len() as u64) as u8;

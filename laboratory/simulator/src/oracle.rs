@@ -1,5 +1,5 @@
-//! Checker of the invariants of every run. It observes the statements and commits of replicas in each step, and shares
-//! no protocol code with them.
+//! Checker of the invariants of every run. It observes the replicas' statements and commits in each step, and shares no
+//! protocol code with them.
 
 use crate::shares::HonestShare;
 use crate::statements::Statements as Signed;
@@ -21,15 +21,15 @@ struct Submitted {
     /// Height at which it was first executed.
     height: Option<Height>,
     weight: Weight,
-    /// A proposal names it.
+    /// Whether a proposal names it.
     proposed: bool,
-    /// One of its commands was refused, so it may be ordered again.
+    /// Whether one of its commands was refused, so that it may be ordered again.
     refused: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Vouched {
-    /// Digest that a quorum certifies.
+    /// Digest certified by a quorum.
     checkpoint: Digest,
     /// Digest of everything executed so far.
     history: Digest,
@@ -37,18 +37,19 @@ struct Vouched {
 
 /// Checker of one cluster.
 pub struct Oracle {
-    /// Votes are unique per slot, not per view.
+    /// Whether votes are unique per slot instead of per view.
     slotted: bool,
-    /// Replicas pass over slots that failed.
+    /// Whether replicas skip failed slots.
     phases_only: bool,
     chain: Chain,
     /// Misbehaving replicas, which need not make progress.
     faulty: Signers,
-    /// Faulty replicas whose statements are not checked. Their execution is, because their state machine is honest.
+    /// Faulty replicas whose statements are not checked. Their execution is checked, because their state machine is
+    /// honest.
     liars: Signers,
     /// Replicas that executed each block without a void bundle.
     voided: BTreeMap<Height, Signers>,
-    /// Honest replicas that executed such a bundle. They stop once they learn the certificate of a later checkpoint.
+    /// Honest replicas that executed such a bundle. They stop once they receive the certificate of a later checkpoint.
     diverged: Signers,
     /// All submitted bundles.
     bundles: DigestMap<Submitted>,
@@ -62,18 +63,18 @@ pub struct Oracle {
     done: Vec<BTreeSet<(ClientId, u64)>>,
     /// Unexecuted bundles of honest clients, ordered by send time; `None` if service is not checked.
     awaited: Option<VecDeque<(Time, Digest)>>,
-    /// Maximum time for such a bundle.
+    /// Maximum time to execute such a bundle.
     served_within: Duration,
-    /// Checks the share of honest clients beside clients that favour one replica.
+    /// Checks the honest clients' share of the service next to clients that favour one replica.
     shares: Option<HonestShare>,
-    /// Time of the last event of a client.
+    /// Time of the last client event.
     now: Time,
     quorum: Quorum,
     work: Work,
     relays: Relays,
     /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
     availability: Option<Availability>,
-    /// Proposed blocks over the limit. No honest replica may vote for one.
+    /// Proposed blocks over the size limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
     /// The first violation.
     pub violation: Option<Violation>,
@@ -109,7 +110,7 @@ impl Oracle {
         }
     }
 
-    /// Notes that a replica will misbehave, and whether it will lie.
+    /// Registers a misbehaving replica, and whether its statements will be false.
     pub fn distrust(&mut self, replica: ReplicaId, lies: bool) {
         self.faulty.insert(replica);
         if lies {
@@ -126,7 +127,7 @@ impl Oracle {
         self.faulty.contains(ReplicaId(replica as u16))
     }
 
-    /// Observes that a replica presents two contradictory statements of another.
+    /// Observes that a replica presents two contradictory statements of another one.
     pub fn accused(&mut self, by: ReplicaId, evidence: &Evidence) {
         let who = evidence.first.voter;
         if !self.liars.contains(who) {
@@ -145,19 +146,19 @@ impl Oracle {
         self.bundles.entry(bundle.digest()).or_insert_with(unseen);
     }
 
-    /// Observes that a client sends a bundle with commands of earlier ones. Each replica must execute each command
-    /// once.
+    /// Observes that a client sends a bundle that repeats commands of earlier ones. Each replica must execute each
+    /// command once.
     pub fn repeats(&mut self, bundle: &Bundle) {
         let commands = bundle.commands().map(|command| (command.client, command.sequence));
         self.repeated.insert(bundle.digest(), commands.collect());
     }
 
-    /// Starts to check how long bundles of honest clients take. Must be called before the run.
+    /// Starts to check the service time of honest clients' bundles. Must be called before the run.
     pub fn watch_service(&mut self, within: Duration) {
         (self.awaited, self.served_within) = (Some(VecDeque::new()), within);
     }
 
-    /// Starts to check the share of honest clients. Must be called before the run.
+    /// Starts to check the honest clients' share. Must be called before the run.
     pub fn watch_shares(&mut self, shares: HonestShare) {
         self.shares = Some(shares);
     }
@@ -199,7 +200,7 @@ impl Oracle {
             self.breached(found);
         }
         let by_slot = match subject.domain {
-            // It restricts no other statement.
+            // This statement restricts no other.
             Domain::Stored => return,
             Domain::Checkpoint => true,
             Domain::Absent => {
@@ -255,8 +256,8 @@ impl Oracle {
         self.relays.clients_send(replica, bundles);
     }
 
-    /// Observes that a replica receives relayed bundles, each with a flag that tells whether the replica knew it
-    /// before. `is_pending` tells whether a bundle is in its pool now.
+    /// Observes that a replica receives relayed bundles, each with a flag that is set if the replica already knew it.
+    /// `is_pending` returns whether a bundle is in its pool now.
     pub fn heard_relay(
         &mut self,
         replica: ReplicaId,
@@ -275,7 +276,7 @@ impl Oracle {
             let what = format!("replica {replica} accepts executed bundle {old:?} from replica {from}");
             return self.report(Property::Work, what);
         }
-        // With f = 0, a single relay is already f+1 relays, so such bundles count towards no share.
+        // With f = 0, a single relay already amounts to f+1 relays, so such bundles count towards no share.
         if self.quorum.faults() == 0 {
             return;
         }
@@ -299,12 +300,12 @@ impl Oracle {
         self.breached(said);
     }
 
-    /// Returns whether a message to one replica answers a request.
+    /// Returns whether a message to a single replica answers a request.
     pub fn is_answer<M: Message>(&self, message: &Envelope<M>) -> bool {
         quorate_adversary::oracles::is_answer(message, self.slotted)
     }
 
-    /// Observes that a replica sends an answer of `bytes` to a peer, and whether it made a signature for it.
+    /// Observes that a replica sends an answer of `bytes` to a peer, and whether it signed it.
     pub fn answers(&mut self, by: ReplicaId, to: ReplicaId, now: Time, bytes: u64, signed: bool) {
         if !self.faulty.contains(by) {
             let excess = self.work.answers(by, to, now, bytes, signed);
@@ -325,12 +326,12 @@ impl Oracle {
         self.breached(settled);
     }
 
-    /// Observes that a replica crashes, perhaps in the middle of a step.
+    /// Observes that a replica crashes, possibly in the middle of a step.
     pub fn stops(&mut self) {
         self.statements.stops();
     }
 
-    /// Observes that a replica restarts without its journal and is aware of it.
+    /// Observes that a replica restarts without its journal and has detected that.
     pub fn forgets(&mut self, replica: ReplicaId) {
         self.statements.forgets(replica);
         self.availability.iter_mut().for_each(|availability| availability.loses_disk(replica));
@@ -350,8 +351,8 @@ impl Oracle {
         }
     }
 
-    /// Observes that a replica restarts. It executes its committed blocks again, and stays bound by its earlier
-    /// statements.
+    /// Observes that a replica restarts. It executes its committed blocks again, and its earlier statements still bind
+    /// it.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.availability.iter_mut().for_each(|availability| availability.restarts(replica));
         self.chain.goes_to(replica.index(), Height(0));
@@ -362,7 +363,7 @@ impl Oracle {
         self.bundles.values_mut().for_each(|bundle| bundle.by.remove(replica));
     }
 
-    /// Observes that a replica commits a block and is going to execute its bundles.
+    /// Observes that a replica commits a block and will execute its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
         if self.phases_only && block.payload.is_empty() {
             if let Err(discord) = self.chain.passes_over(replica.index(), block.height) {
@@ -425,8 +426,8 @@ impl Oracle {
         }
     }
 
-    /// Notes which replicas have executed a block with a bundle that others take for void: at most n-q, because a
-    /// quorum q signed that it is absent.
+    /// Records the replicas that executed a block with a bundle that others treat as void: at most n-q, because a
+    /// quorum q signed its absence.
     fn compare_voids(&mut self, replica: ReplicaId, block: &Block, is_whole: bool) {
         if is_whole && !self.chain.has_void(&block.digest()) {
             return;
@@ -448,13 +449,13 @@ impl Oracle {
         }
     }
 
-    /// Returns whether a replica may stop for a reason: more disks were lost than the cluster tolerates, and it had
-    /// executed a bundle without which the others execute the block.
+    /// Returns whether a replica may stop for this reason: more disks were lost than the cluster tolerates, and it had
+    /// executed a bundle that the others treat as void.
     pub fn may_halt(&self, replica: ReplicaId, why: &Halt) -> bool {
         matches!(why, Halt::Diverged { .. }) && self.diverged.contains(replica)
     }
 
-    /// Observes that a replica adopts the state of a checkpoint, instead of executing the blocks before it. Another
+    /// Observes that a replica adopts the state of a checkpoint instead of executing the blocks before it. Another
     /// replica must have executed them.
     pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {

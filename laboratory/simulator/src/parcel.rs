@@ -1,4 +1,4 @@
-//! Messages on links: kept decoded, with the size and a checksum of their encoding.
+//! Messages on links, kept in decoded form together with the size and a checksum of their encoding.
 
 use crate::trace::{checksum, mix};
 use quorate_consensus::{Envelope, Message};
@@ -16,7 +16,7 @@ const FRAME_HEADER_BYTES: usize = 4;
 #[derive(Clone)]
 pub struct Parcel<M> {
     pub checksum: u64,
-    /// Size of the frame.
+    /// Size of the frame in bytes.
     pub bytes: u32,
     pub body: Body<M>,
 }
@@ -28,7 +28,7 @@ pub enum Body<M> {
     Peer(Arc<Envelope<M>>),
     /// From a client to a replica.
     Request(Bundle),
-    /// From a replica to the clients. With a seal it is for all of them; without, there is one.
+    /// From a replica to the clients. Authenticated replies go to all clients, others to one.
     Replies(Vec<Arc<ReplicaReply>>),
 }
 
@@ -41,12 +41,12 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum: checksum(&encoded), bytes: frame(encoded.len()), body: Body::Peer(Arc::new(message)) }
     }
 
-    /// Creates a client's request of `bytes`.
+    /// Creates a client's request with an encoded size of `bytes`.
     pub fn request(bundle: Bundle, bytes: usize) -> Parcel<M> {
         Parcel { checksum: bundle.digest().prefix(), bytes: frame(bytes), body: Body::Request(bundle) }
     }
 
-    /// Returns its class for transports.
+    /// Returns its transport lane.
     pub fn lane(&self) -> Lane {
         match &self.body {
             Body::Peer(envelope) => envelope.lane(),
@@ -59,12 +59,12 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum, bytes: frame(bytes), body: Body::Replies(vec![reply]) }
     }
 
-    /// Creates a message of replies with a seal of `seal_bytes` for all of them.
+    /// Creates a message of replies with one authentication of `seal_bytes` bytes for all of them.
     pub fn sealed(replies: Vec<Arc<ReplicaReply>>, seal_bytes: usize) -> Parcel<M> {
         let (mut bytes, mut checksum) = (SEALED_OVERHEAD_BYTES + seal_bytes, 0);
         for reply in &replies {
             let (of_reply, sum) = size_of_reply(reply);
-            // The version is that of the whole message.
+            // The version is encoded once for the whole message.
             bytes += of_reply - 1;
             checksum = mix(checksum, sum);
         }
@@ -72,7 +72,7 @@ impl<M: Message> Parcel<M> {
     }
 }
 
-/// Returns the length of a reply as a message of its own, and its checksum.
+/// Returns the encoded length of a reply as a message of its own, and its checksum.
 pub fn size_of_reply(reply: &ReplicaReply) -> (usize, u64) {
     match reply {
         ReplicaReply::Executed { bundle, height, results } => {
@@ -93,7 +93,7 @@ fn frame(bytes: usize) -> u32 {
 /// Initial capacity of a [`Scratch`].
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// Reusable buffer to encode messages.
+/// Reusable buffer for encoding messages.
 pub struct Scratch(Encoder);
 
 impl Default for Scratch {

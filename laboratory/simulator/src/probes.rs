@@ -1,13 +1,14 @@
 //! Stages of the replicas' work in a simulation, in the form in which a replica's probes report them.
 //!
-//! Each kind of work belongs to one stage ([`Work::stage`]), so the stages add up to what is charged. System calls that
-//! read or write replicas' links move frames of several kinds, and are charged to no message, as by the node's probes.
+//! Each kind of work belongs to one stage ([`Work::stage`]), so the stages add up to the total charge. System calls
+//! that read from or write to replicas' links move frames of several kinds, so they are charged to no message, as in
+//! the node's probes.
 
 use crate::steps::StepKind;
 use crate::work::{Place, Work};
 use quorate_types::stages::{MessageKind, Stage, StageCell, StageCounts, StageRole, Traffic};
 
-/// Name of the counter of cycles in the results of simulations.
+/// Name of the cycle counter in the results of simulations.
 pub const COUNTER: &str = "charges";
 const PS_PER_S: f64 = 1e12;
 const PS_PER_NS: u64 = 1000;
@@ -17,14 +18,14 @@ const KINDS: usize = MessageKind::ALL.len();
 const STAGES: usize = Stage::ALL.len();
 const WORKS: usize = Work::ALL.len();
 
-/// Frames of one kind that moved in one direction.
+/// Frames of one kind in one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Frames {
     frames: u64,
     bytes: u64,
 }
 
-/// What was charged, by role, message and work.
+/// Charges by role, message and work.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probes {
     pub(crate) turns: u64,
@@ -32,9 +33,9 @@ pub struct Probes {
     charged: Vec<u64>,
     /// Messages by role, message and stage.
     messages: Vec<u64>,
-    /// By role, message and direction.
+    /// Frames by role, message and direction.
     traffic: Vec<Frames>,
-    /// The part of the steps by message and kind of input, in picoseconds.
+    /// The steps' part of the charges, by message and kind of input, in picoseconds.
     steps: Vec<u64>,
 }
 
@@ -54,12 +55,12 @@ fn at(role: StageRole, message: MessageKind) -> usize {
     role as usize * KINDS + message as usize
 }
 
-/// Returns whether the frames of a kind have reads and writes of their own: those of clients' links.
+/// Returns whether frames of a kind have their own reads and writes, as on clients' links.
 fn moves_alone(message: MessageKind) -> bool {
     matches!(message, MessageKind::Request | MessageKind::Reply | MessageKind::Question)
 }
 
-/// Returns the kind of message that a stage's work counts for.
+/// Returns the kind of message to which a stage's work is attributed.
 fn counted_as(message: MessageKind, stage: Stage) -> MessageKind {
     let is_shared = matches!(stage, Stage::Receive | Stage::Send) && !moves_alone(message);
     if is_shared { MessageKind::None } else { message }
@@ -112,17 +113,17 @@ impl Probes {
         }
     }
 
-    /// Returns what a kind of work on a kind of message was charged with at replicas of all roles, in picoseconds.
+    /// Returns the charge for a kind of work on a kind of message, over replicas of all roles, in picoseconds.
     pub fn charged(&self, message: MessageKind, work: Work) -> u64 {
         StageRole::ALL.iter().map(|role| self.charged[at(*role, message) * WORKS + work as usize]).sum()
     }
 
-    /// Returns the part of a message's steps with an input of this kind, in picoseconds.
+    /// Returns the charge for a message's steps with this kind of input, in picoseconds.
     pub fn step(&self, message: MessageKind, kind: StepKind) -> u64 {
         self.steps[message as usize * StepKind::ALL.len() + kind as usize]
     }
 
-    /// Returns the counts that a replica reports, with all turns timed.
+    /// Returns the counts in the form of a replica's report, with all iterations timed.
     pub(crate) fn counts(&self, counter_hz: f64, total: u64) -> StageCounts {
         let mut cells = Vec::new();
         let mut traffic = Vec::new();

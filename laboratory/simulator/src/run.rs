@@ -48,33 +48,33 @@ pub struct SimReport {
     pub virtual_time: Duration,
     /// The clients' report; `None` if the run ended early.
     pub load: Option<LoadReport>,
-    /// Figures of each machine of the clients; empty if the run ended early.
+    /// Figures of each client machine; empty if the run ended early.
     pub client_machines: Vec<ClientMachine>,
-    /// The replicas' counters over the measured time, for each life; empty if the run ended early.
+    /// The replicas' counters over the measured time, one entry per life; empty if the run ended early.
     pub lives: Vec<Life>,
     /// The replicas' counters at each second of the measured time, and at its end.
     pub seconds: Vec<Reading>,
-    /// What was charged over the measured time; `None` if the run ended early.
+    /// Charges over the measured time; `None` if the run ended early.
     pub charged: Option<Charged>,
-    /// The threads' shares of the cores over the measured time: of the replicas, then of the clients' machines. Empty if
-    /// the run ended early.
+    /// The threads' shares of the cores over the measured time: the replicas', then the client machines'. Empty if the
+    /// run ended early.
     pub shares: Vec<Shares>,
     /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
-    /// Replicas that crashed, one entry for each crash.
+    /// Replicas that crashed, one entry per crash.
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
-    /// Replicas that lost their disks, one entry for each loss.
+    /// Replicas that lost their disks, one entry per loss.
     pub lost_disks: Vec<ReplicaId>,
     /// Number of [`Point`]s that each replica passed in all its lives.
     pub points: Vec<Point>,
     pub lost_packets: u64,
-    /// What the stand-in for the kernel's TCP counted.
+    /// Counters of the TCP model.
     pub streams: TcpCounts,
     /// Number of messages dropped because a stream's queue was full.
     pub not_queued: u64,
     pub chronicle: Chronicle,
-    /// The run was stopped by its caller.
+    /// Whether the caller stopped the run.
     pub stopped: bool,
     /// The first violation.
     pub violation: Option<Violation>,
@@ -87,7 +87,7 @@ pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
 
 /// Modification of replicas of any protocol before they start. Tests of the oracles use it to inject bugs.
 pub trait Alter {
-    /// Modifies the settings of a replica, which then differ from those that oracles know.
+    /// Modifies the settings of a replica, which then differ from those known to the oracles.
     fn settings(&self, config: Config) -> Config {
         config
     }
@@ -109,10 +109,10 @@ struct Run<'a, A = AsMade> {
     seed: u64,
     workload: WorkloadFactory<'a>,
     transcript: bool,
-    /// Whether the hosts see marks.
+    /// Whether the hosts receive marks.
     marks: bool,
     recorder: Option<Recorder>,
-    /// Called regularly. The load stops once it returns false.
+    /// Called regularly; the load stops once it returns false.
     goes_on: fn() -> bool,
     alter: A,
 }
@@ -136,7 +136,7 @@ impl<A: Alter> ForMalleable for Run<'_, A> {
     }
 }
 
-/// Runs one seed, and after a violation once more for the transcript.
+/// Runs one seed, and repeats it with a transcript after a violation.
 pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
     run_while(spec, seed, workload, || true)
 }
@@ -152,13 +152,13 @@ pub fn run_altered(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, alt
     Run::new(spec, seed, workload, alter).finish().0
 }
 
-/// Runs one seed and removes every mark before the hosts see it. The report must equal that of [`run`], except for the
-/// state transfers in the chronicle.
+/// Runs one seed and removes every mark before the hosts receive it. The report must equal the report of [`run`],
+/// except for the state transfers in the chronicle.
 pub fn run_without_marks(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
     Run { marks: false, ..Run::new(spec, seed, workload, AsMade) }.finish().0
 }
 
-/// Runs one seed with a recorder of all replicas. Returns the comparison as well, if the recorder compares with a
+/// Runs one seed with a recorder of all replicas. Also returns the comparison, if the recorder compares with a
 /// recording.
 ///
 /// # Errors
@@ -172,11 +172,11 @@ pub fn run_recorded(
     run_recorded_while(spec, seed, workload, recorder, || true)
 }
 
-/// Does the same as [`run_recorded`], but stops the load once `goes_on` returns false. The recording breaks off there,
-/// since a replay of the whole run would not stop.
+/// Does the same as [`run_recorded`], but stops the load once `goes_on` returns false. The recording breaks off at that
+/// point, because a replay would not stop there.
 ///
 /// # Errors
-/// Those of [`run_recorded`].
+/// As [`run_recorded`].
 pub fn run_recorded_while(
     spec: &SimSpec,
     seed: u64,
@@ -301,7 +301,7 @@ pub(crate) struct NodeSettings {
     pub keeps_journal: bool,
     pub marks: bool,
     pub models_clients: bool,
-    /// Origin of the bundles of each of the clients' machines.
+    /// Origin of each client machine's bundles.
     pub origins: Arc<[ClientId]>,
 }
 
@@ -340,7 +340,7 @@ pub(crate) fn node<P: Protocol>(
     Node::new(parts, judge)
 }
 
-/// Returns the links between all machines, and for each machine of clients the replica that it sends to first.
+/// Returns the links between all machines, and the replica to which each client machine sends first.
 fn ways(spec: &SimSpec, places: &[Place], seed: u64) -> (Links, Vec<ReplicaId>) {
     let replicas = spec.quorum.replicas();
     let endpoints = Endpoints { replicas, machines: places, delay: &spec.network.delay };
@@ -350,7 +350,7 @@ fn ways(spec: &SimSpec, places: &[Place], seed: u64) -> (Links, Vec<ReplicaId>) 
     (links, homes)
 }
 
-/// Runs a world. A panic of a replica is a finding.
+/// Runs a world. A panic of a replica counts as a finding.
 fn run_to_the_end<P: Protocol<Message: Malleable>>(world: &mut World<'_, P>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world.run())) {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -363,7 +363,7 @@ pub(crate) fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos:
     if let Some(within) = served_within(&spec.network.faults).filter(|_| !has_chaos) {
         oracle.watch_service(within);
     }
-    // Elsewhere a leader may lack what honest clients sent.
+    // With other disseminations, a leader may lack bundles of honest clients.
     let to_all = spec.consensus.dissemination == Dissemination::Client;
     if let Some(hostile) = favours(&spec.network.faults).filter(|_| to_all && !has_chaos) {
         let links = machines as u64 + hostile + 1;
@@ -375,7 +375,7 @@ pub(crate) fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos:
     oracle
 }
 
-/// Returns the network of a run with chaos.
+/// Returns the network of a chaos run.
 fn network_in(chaos: &Chaos, spec: &SimSpec, seed: u64) -> NetworkSpec {
     let mut network = troubled(&spec.network, chaos);
     let links = unequal_links(seed, &network, spec.quorum.replicas(), spec.consensus.view_timeout());
@@ -417,8 +417,8 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
     }
 }
 
-/// Returns the rule that keeps a state each time half of the retained blocks may be gone, so that a replica that
-/// fetches the state still finds the blocks above it.
+/// Returns the rule for keeping states: one per half of the retained blocks, so that a replica that fetches a state
+/// still finds the blocks above it.
 pub(crate) fn checkpoints(config: &Config) -> CheckpointRule {
     let retained = (config.retained_bytes as u64).max(1);
     CheckpointRule {
@@ -440,7 +440,7 @@ pub(crate) fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<B
     }))
 }
 
-/// Applies the conditions of chaos to a network.
+/// Applies the network conditions of chaos.
 fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     let mut network = network.clone();
     network.loss = Loss::Independent { probability: chaos.loss };

@@ -1,4 +1,4 @@
-//! Future events: a heap ordered by time, and by order of entry at equal times.
+//! Future events: a heap ordered by time, and by insertion at equal times.
 
 use quorate_types::Time;
 use std::cmp::Reverse;

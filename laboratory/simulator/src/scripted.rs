@@ -1,4 +1,4 @@
-//! A simulated replica alone, whose clients and time a test decides.
+//! A single simulated replica, whose clients and time are controlled by a test.
 
 use crate::charges::Tariffs;
 use crate::chronicle::Chronicle;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 pub struct ScriptedReplica(Box<dyn Scripted>);
 
 impl ScriptedReplica {
-    /// Makes a replica for `links` links of clients, which do not count as authenticated. The specification's quorum
-    /// has one replica.
+    /// Creates a replica for `links` client links, which do not count as authenticated. The specification's quorum has
+    /// one replica.
     pub fn new(spec: &SimSpec, links: u16, policy: AdmissionPolicy, questions: QuestionPolicy<u16>) -> ScriptedReplica {
         assert_eq!(spec.quorum.replicas(), 1, "nobody else takes part");
         ScriptedReplica(for_malleable(spec.consensus.protocol, Making { spec, links, policy, questions }))
     }
 
-    /// A client connects over a link, and claims this id.
+    /// Connects a client over a link; it claims this ID.
     pub fn connect(&mut self, link: u16, client: ClientId) {
         self.0.connect(link, client);
     }
@@ -40,18 +40,18 @@ impl ScriptedReplica {
         self.0.disconnect(link, client);
     }
 
-    /// Receives a frame of a link's client.
+    /// Receives a frame from a link's client.
     pub fn receive(&mut self, link: u16, client: ClientId, frame: Bytes) {
         let bytes = frame.len() as u32;
         self.0.ask(link, Request::Frame(client, frame), bytes);
     }
 
-    /// Receives a bundle in a frame of `bytes` whose signature is to be taken for forged. Its origin is the client.
+    /// Receives a bundle in a frame of `bytes`, whose signature counts as forged. Its origin is the client.
     pub fn receive_forged(&mut self, link: u16, bundle: Bundle, bytes: usize) {
         self.0.ask(link, Request::Forged(bundle), bytes as u32);
     }
 
-    /// Runs a turn. Returns the replies by link, in the order in which they are sent.
+    /// Runs an iteration. Returns the replies by link, in the order of sending.
     pub fn turn(&mut self, now: Time) -> Vec<(u16, Arc<ReplicaReply>)> {
         self.0.turn(now)
     }
@@ -64,7 +64,7 @@ trait Scripted {
     fn turn(&mut self, now: Time) -> Vec<(u16, Arc<ReplicaReply>)>;
 }
 
-/// A node with the part of a world that it accesses.
+/// A node, and the part of a world that it accesses.
 struct Alone<P: Protocol> {
     node: Node<P>,
     tariffs: Tariffs,
@@ -121,7 +121,7 @@ impl<P: Protocol> Scripted for Alone<P> {
 
 fn replies<M>(to: Destination, parcel: Parcel<M>) -> Vec<(u16, Arc<ReplicaReply>)> {
     match (to, parcel.body) {
-        // The machines of the clients come after the replica.
+        // The client machines come after the replica.
         (Destination::One(to), Body::Replies(replies)) => {
             replies.into_iter().map(|reply| (to as u16 - 1, reply)).collect()
         }

@@ -1,4 +1,4 @@
-//! Checks that honest clients get their share of the blocks of honest leaders beside clients that favour one replica.
+//! Checks that honest clients get their share of honest leaders' blocks next to clients that favour one replica.
 
 use quorate_adversary::oracles::{Share, Weight};
 use quorate_consensus::Config;
@@ -6,20 +6,20 @@ use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Block, Bundle, Time};
 use std::time::Duration;
 
-/// Load of a block that is full of commands or of bytes.
+/// Load of a block that is full of commands, or full of bytes.
 const FULL_BLOCK: u64 = 1_000_000;
 
-/// Honest bundles, and the blocks that name them. The load of a bundle is the sum of its shares of a block's commands
-/// and of its bytes.
+/// Honest bundles, and the blocks that name them. A bundle's load is its share of a block's commands plus its share of
+/// a block's bytes.
 pub struct HonestShare {
     share: Share,
     commands: u64,
     bytes: u64,
-    /// Time within which the bundles of honest clients are in every honest replica's pool.
+    /// Maximum time until honest clients' bundles are in every honest replica's pool.
     known_after: Duration,
-    /// Times at which honest clients had sent these loads in all, ascending.
+    /// Cumulative load sent by honest clients, by ascending time.
     sent: Vec<(Time, u64)>,
-    /// Loads of honest bundles that no committed block names.
+    /// Loads of honest bundles that no committed block names yet.
     unnamed: DigestMap<u64>,
     /// Load of honest bundles that committed blocks name.
     served: u64,
@@ -28,10 +28,11 @@ pub struct HonestShare {
 }
 
 impl HonestShare {
-    /// Returns a check in a cluster whose blocks this many links share: those of clients, and one for what peers relay.
+    /// Returns a check for a cluster whose blocks are shared by this many links: the clients', and one for relayed
+    /// bundles.
     pub fn new(links: u64, replicas: usize, config: &Config) -> HonestShare {
         HonestShare {
-            // Each leader divides its blocks alone, and may be a block behind.
+            // Each leader divides its blocks alone, and may be one block behind.
             share: Share::new(links, FULL_BLOCK * replicas as u64),
             commands: config.batch.max_commands() as u64,
             bytes: config.batch_bytes as u64,
@@ -56,7 +57,7 @@ impl HonestShare {
         }
     }
 
-    /// Observes that an honest replica proposes a block, not before `now`.
+    /// Observes that an honest replica proposes a block, at `now` or later.
     pub fn proposes(&mut self, now: Time, block: &Block) {
         self.proposed.entry(block.digest()).or_insert(now);
     }
@@ -64,7 +65,7 @@ impl HonestShare {
     /// Observes the next block of the chain.
     ///
     /// # Errors
-    /// The part of a block, in millionths, by which honest clients are behind their share, if that is too much.
+    /// The deficit of honest clients, in millionths of a block, if it is too large.
     pub fn commits(&mut self, block: &Block, bundles: &[Bundle]) -> Result<(), u64> {
         let proposed = self.proposed.remove(&block.digest());
         let sent_before = |proposed: Time| {

@@ -1,4 +1,4 @@
-//! Crypto device of a simulated replica: real, or a model that only costs time.
+//! Crypto device of a simulated replica: real, or a model that only takes time.
 
 use crate::charges::{Charges, Checks};
 use crate::trace::mix;
@@ -22,9 +22,9 @@ pub struct Modelled {
     genesis: Certificate,
     quorum: Quorum,
     shape: ProofShape,
-    /// Lengths of the codes on votes, if they carry codes.
+    /// Sizes of the MACs on votes, if votes have MACs.
     macs: Option<ProofShape>,
-    /// The scheme is unforgeable, so verification has a cost.
+    /// Whether the scheme is unforgeable, so that verification has a cost.
     is_signed: bool,
     /// Zeros, the content of all signatures and proofs.
     zeros: Bytes,
@@ -38,7 +38,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// Makes a model that remembers the last `capacity` verified certificates.
+    /// Creates a model that remembers the last `capacity` verified certificates.
     pub fn new(
         epoch: EpochId,
         quorum: Quorum,
@@ -111,7 +111,7 @@ impl Modelled {
         vote.signature == self.signature(vote.subject.domain)
     }
 
-    /// Makes a certificate, and says how many signatures were checked for it.
+    /// Creates a certificate, and returns the number of signatures checked for it.
     fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
         let mut checked = 0;
         let result = Certificate::assemble(subject, votes, &self.quorum, |votes| {
@@ -130,7 +130,7 @@ impl Modelled {
     }
 }
 
-/// Returns a key of a certificate, which is unique except with probability 2^-64.
+/// Returns a key of a certificate that is unique except with probability 2^-64.
 fn name(certificate: &Certificate) -> u64 {
     let Certificate { subject, signers, .. } = certificate;
     let about = mix(mix(subject.digest.prefix(), subject.view.0), subject.domain as u64);
@@ -158,7 +158,7 @@ impl Device {
         };
     }
 
-    /// Verifies certificates and votes. Returns whether all are genuine, and the work.
+    /// Verifies certificates and votes. Returns whether all are genuine, and the cost.
     pub fn verify(&mut self, certificates: &[Certificate], votes: &[Vote], charges: &Charges) -> (bool, Checks) {
         let (mut genuine, mut work) = (true, Checks::default());
         for certificate in certificates {
@@ -194,7 +194,7 @@ impl Device {
         (genuine, work)
     }
 
-    /// Assembles a certificate from votes. Returns it or the voters with forged signatures, and the work.
+    /// Assembles a certificate from votes. Returns it or the voters with forged signatures, and the cost.
     pub fn assemble(
         &mut self,
         subject: &Subject,
@@ -223,7 +223,7 @@ impl Device {
         }
     }
 
-    /// Returns the certificates verified since the start, and what that took.
+    /// Returns the certificates verified since the start, and their cost.
     pub fn proofs(&self) -> Proofs {
         match self {
             Device::Real(crypto) => crypto.proofs(),

@@ -13,13 +13,13 @@ use quorate_types::{Fault, Quorum, ReplicaStages, choice};
 use std::time::Duration;
 
 choice!(
-    /// Simulation of signatures.
+    /// Handling of signatures in a simulation.
     #[derive(Default)]
     Signatures, "way to simulate signatures",
     /// Signatures are genuine by construction.
     #[default]
     Modelled = "modelled",
-    /// Signatures are made and verified. Their cost still comes from the table.
+    /// Signatures are created and verified. Their cost still comes from the table.
     Real = "real",
 );
 
@@ -29,32 +29,31 @@ pub struct SimSpec {
     pub consensus: Config,
     pub quorum: Quorum,
     pub scheme: SchemeKind,
-    /// Scheme of the codes on votes; `None` if votes are signed. Needs an entry in `costs`, too.
+    /// Scheme of the MACs on votes; `None` if votes are signed. Also needs an entry in `costs`.
     pub macs: Option<SchemeKind>,
     pub signatures: Signatures,
     pub certificate_cache: CertificateCache,
-    /// With ed25519, clients sign their bundles and replicas are charged for verifying them: check
-    /// [`CostTable::signatures_of`] for that scheme, too. With codes, these are of the scheme `macs`.
+    /// With ed25519, clients sign their bundles and replicas are charged for the verification, so
+    /// [`CostTable::signatures_of`] must also have this scheme. With MACs, the scheme is `macs`.
     pub client_authentication: ClientAuthentication,
-    /// Scheme of the seals on replies, `scheme` or one of codes; `None` if the channel alone authenticates them. Seals
-    /// are genuine by construction. Needs an entry in `costs`, too.
+    /// Scheme that authenticates replies, either `scheme` or a MAC scheme; `None` if only the channel authenticates
+    /// them. The authentication is genuine by construction. Also needs an entry in `costs`.
     pub reply_seals: Option<SchemeKind>,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
-    /// Transport and channel. A packet transport is the node's own; `network.transport` replaces the kernel's TCP.
+    /// Transport and channel. A packet transport is the node's own; `network.transport` models the kernel's TCP.
     pub wire: Wire,
     /// Links and scheduled faults.
     pub network: NetworkSpec,
-    /// Needs an entry for `scheme`: check [`CostTable::signatures_of`].
+    /// Needs an entry for `scheme`; check with [`CostTable::signatures_of`].
     pub costs: CostTable,
-    /// Whether the replicas' statuses have the stages of their work, which takes the simulator longer.
+    /// Whether the replicas' statuses report the stages of their work, which slows the simulator.
     pub probes: bool,
-    /// Stages of each replica that have threads of their own, each with a core of its own.
+    /// Stages of each replica with threads of their own, each on a core of its own.
     pub stages: ReplicaStages,
-    /// Number of cores that replicas and clients share; 0 gives each its own.
+    /// Number of cores shared by replicas and clients; 0 gives each its own.
     pub cores: usize,
-    /// Processor time for each packet that a router, as that of an emulated network, takes from the shared cores before
-    /// all threads.
+    /// CPU time per packet that a router takes from the shared cores ahead of all threads, as in an emulated network.
     pub router: Duration,
     pub load: LoadOptions,
     pub clients_at: ClientsAt,
@@ -63,10 +62,10 @@ pub struct SimSpec {
 }
 
 impl SimSpec {
-    /// Places the clients' machines.
+    /// Places the client machines.
     ///
     /// # Errors
-    /// If the network or the load do not allow these places.
+    /// If the network or the load does not allow these places.
     pub fn places(&self) -> Result<Vec<Place>, Fault> {
         place(&self.clients_at, &self.network.delay, self.quorum.replicas(), self.load.clients, "network")
     }

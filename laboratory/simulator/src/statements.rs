@@ -1,11 +1,12 @@
-//! Recent statements of a replica, to detect contradictions.
+//! Recent statements of a replica, in order to detect contradictions.
 
 use crate::trace::mix;
 use quorate_types::{Attachment, Domain, Subject};
 
-/// Number of remembered views, or of slots where votes are per slot. Each replaces the one this many earlier.
+/// Number of remembered views, or of slots if votes are per slot. Each entry replaces the one this many views or slots
+/// earlier.
 const MAX_REMEMBERED: u64 = 8192;
-/// Offset between the places of two successive views, so that votes of a later view on a slot do not replace those of
+/// Offset between the entries of two successive views, so that votes on a slot in a later view do not replace those in
 /// the earlier one.
 const SLOTS_APART: u64 = 1009;
 const KINDS: usize = Domain::ALL.len();

@@ -1,4 +1,4 @@
-//! Costs of the state machine's steps, by their input.
+//! Costs of the state machine's steps by input.
 
 use quorate_consensus::{Envelope, Input, Message};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub enum StepKind {
     Proposal,
     /// Any other message of the protocol: votes, timeouts, certificates.
     Statement,
-    /// A peer's message beside the protocol, such as bundles or blocks.
+    /// A peer's message outside the protocol, such as bundles or blocks.
     Other,
     /// Bundles of clients.
     Submit,
@@ -66,7 +66,7 @@ impl StepKind {
     }
 }
 
-/// Returns the number of bundles that an input brings.
+/// Returns the number of bundles in an input.
 pub fn bundles_in<M: Message>(input: &Input<M>) -> usize {
     match input {
         Input::Submit { bundles, .. } => bundles.len(),
@@ -103,7 +103,7 @@ impl StepCosts {
         *self.to_owned().entry(kind)
     }
 
-    /// Returns the place of a kind's entry.
+    /// Returns a mutable reference to a kind's entry.
     pub fn entry(&mut self, kind: StepKind) -> &mut Option<f64> {
         match kind {
             StepKind::Proposal => &mut self.proposal_us,

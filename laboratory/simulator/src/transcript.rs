@@ -9,7 +9,7 @@ const LINES: usize = 240;
 /// Maximum length of a line.
 const LINE_CHARACTERS: usize = 160;
 
-/// Transcript that keeps the last lines if it is on.
+/// Transcript that keeps its last lines if it is enabled.
 pub struct Transcript {
     is_on: bool,
     lines: VecDeque<String>,
@@ -20,7 +20,7 @@ impl Transcript {
         Transcript { is_on, lines: VecDeque::new() }
     }
 
-    /// Adds a line. Calls `text` only if the transcript is on.
+    /// Adds a line. Calls `text` only if the transcript is enabled.
     #[inline]
     pub fn add(&mut self, now: Time, text: impl FnOnce() -> String) {
         if self.is_on {

@@ -1,9 +1,9 @@
-//! Kinds of work that are charged, and what it is done on.
+//! Kinds of charged work, and its place.
 
 use quorate_types::stages::{MessageKind, Stage, StageRole};
 use serde::{Deserialize, Serialize};
 
-/// Kinds of work that are charged.
+/// Kinds of charged work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -19,23 +19,23 @@ pub enum Work {
     /// Messages encoded.
     Sent,
     ReceivedBytes,
-    /// Bytes sent, once for each destination.
+    /// Bytes sent, once per destination.
     SentBytes,
-    /// Frames that a transport over packets or a channel received.
+    /// Frames received by a packet transport or a channel.
     ReceivedFrames,
     SentFrames,
     Hashes,
     HashedBytes,
-    /// Signatures made, the clients' included.
+    /// Signatures created, including the clients'.
     Signatures,
-    /// Signatures verified, also as part of a certificate.
+    /// Signatures verified, including those in certificates.
     Verifications,
     Steps,
-    /// Bundles that steps bring to the pool, propose and commit.
+    /// Bundles that steps add to the pool, propose and commit.
     Pooled,
-    /// Turns of a replica's host, beside the wait and all work on messages.
+    /// Iterations of a replica's host, besides the wait and all work on messages.
     Rounds,
-    /// Messages that a replica's host passed on, beside all other work on them.
+    /// Messages passed on by a replica's host, besides all other work on them.
     Handled,
     /// Records of the journal.
     Records,
@@ -79,7 +79,7 @@ impl Work {
         Work::Statuses,
     ];
 
-    /// Returns the stage of a replica's work that it belongs to.
+    /// Returns the stage of a replica's work to which it belongs.
     pub fn stage(self) -> Stage {
         match self {
             Work::Turns | Work::WakeUps => Stage::Wait,
@@ -98,14 +98,14 @@ impl Work {
     }
 }
 
-/// What a thread works on.
+/// Place to which a thread's work is attributed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Place {
     pub(crate) role: StageRole,
     pub(crate) message: MessageKind,
-    /// Messages that are worked on at once.
+    /// Number of messages processed together.
     pub(crate) messages: u64,
-    /// Stages that they have had, a bit each.
+    /// Stages that these messages have passed, one bit each.
     pub(crate) seen: u16,
 }
 

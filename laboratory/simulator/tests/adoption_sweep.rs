@@ -1,6 +1,6 @@
 //! A replica that fetches a state crashes at every point from its first chunk until it votes again: before and after
-//! each chunk is stored and the state is adopted, and at each record and message that follows. It catches up with the
-//! others, whatever the crash leaves on its disk.
+//! each chunk is stored and the state is adopted, and at each subsequent record and message. It catches up with the
+//! others, regardless of how much of its disk survives the crash.
 
 use crate::common::{commands, spec};
 use crate::transfers::{AWAY, judged};
@@ -12,15 +12,15 @@ use quorate_simulator::{Leaves, Point, SimSpec, run};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Start and end of the cut that makes the replica fall behind.
+/// Start and end of the cut that makes the replica fall behind, in milliseconds.
 const CUT_MS: (f64, f64) = (10.0, 160.0);
-/// Time until the restart.
+/// Time until the restart, in milliseconds.
 const DOWN_MS: f64 = 6.0;
-/// Points after the adoption that are also tested: its records, and the next statements.
+/// Tested points after the adoption: its records, and the next statements.
 const POINTS_AFTER: Point = 24;
 
 /// Seeds of the runs. PBFT has more of them: its cluster is idle at the end, and a replica that has just restarted then
-/// learns of the last slots only from answers to its own questions.
+/// learns of the last slots only from answers to its own requests.
 fn seeds(protocol: ProtocolKind) -> Range<u64> {
     1..if protocol.has_slots() { 6 } else { 2 }
 }
@@ -55,7 +55,7 @@ fn short(protocol: ProtocolKind) -> SimSpec {
 }
 
 fn sweep(protocol: ProtocolKind, seed: u64) {
-    // A strike changes nothing before its point, except that journals are kept.
+    // A strike has no effect before its point, except that journals are kept.
     let calm = run(&short(protocol), seed, &commands);
     let fetched = judged(&calm, &[AWAY], &format!("{protocol}, seed {seed}: no crash"));
     let points = fetched.iter().find_map(|fetched| Some((fetched.points.0, fetched.points.1?)));

@@ -9,7 +9,7 @@ use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{NetworkSpec, Property, run};
 use std::time::Duration;
 
-/// Seeds of each protocol; `QUORATE_SIM_SEEDS=<count>` runs more, and `QUORATE_SIM_SEED=<seed>` one alone.
+/// Number of seeds per protocol; `QUORATE_SIM_SEEDS=<count>` runs more, and `QUORATE_SIM_SEED=<seed>` only one.
 const SEEDS: u64 = 6;
 const CERTIFYING_SEEDS: u64 = 3;
 
@@ -40,7 +40,7 @@ fn survive_chaos(dissemination: Dissemination, seeds: u64) {
             spec.load.duration = Duration::from_secs(3600);
             spec.load.drain = Duration::ZERO;
             spec.load.mode = LoadMode::Open { rate: 2000.0, max_outstanding: 100_000 };
-            // A replica that is away for long must fetch a state.
+            // A replica that is down for long must fetch a state.
             (spec.consensus.checkpoint_interval, spec.consensus.window) = (10, 40);
             (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);
             let report = run(&spec, seed, &commands);
@@ -55,7 +55,7 @@ fn survive_chaos(dissemination: Dissemination, seeds: u64) {
     }
 }
 
-/// A crash or a pause may come while another thread has the core of a replica, or between two of its writes.
+/// A crash or a pause may occur while a replica is preempted, or between two of its writes.
 #[test]
 fn threads_that_take_cores_from_each_other_survive_chaos() {
     for (protocol, seed) in
@@ -76,7 +76,7 @@ fn threads_that_take_cores_from_each_other_survive_chaos() {
     }
 }
 
-/// A third of the seeds have links of unequal delay, in a wide range; the others have none.
+/// A third of the seeds have links with unequal delays over a wide range; the others have none.
 #[test]
 fn a_third_of_the_seeds_have_unequal_links() {
     let network = NetworkSpec::default();
@@ -96,7 +96,7 @@ fn a_third_of_the_seeds_have_unequal_links() {
 }
 
 /// Three successive certified views need four successive live leaders. With one silent leader in a rotation of four,
-/// nothing is ever committed, and states repeat every fourth view.
+/// nothing ever commits, and states recur every fourth view.
 #[test]
 fn a_livelock_is_reported_as_a_lasso() {
     let mut spec = spec(ProtocolKind::ChainedHotStuff);
@@ -110,7 +110,7 @@ fn a_livelock_is_reported_as_a_lasso() {
     assert!(violation.what.contains("a lasso: in view "), "{}", violation.what);
 }
 
-/// The liveness check can fail: with two of four replicas silent nothing can be ordered.
+/// The liveness check can fail: with two of four replicas silent, nothing can be ordered.
 #[test]
 fn a_core_without_a_quorum_violates_liveness() {
     let mut spec = spec(ProtocolKind::Jolteon);

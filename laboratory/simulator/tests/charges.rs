@@ -11,8 +11,7 @@ use quorate_simulator::work::Work;
 use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
 use std::time::Duration;
 
-/// Runs a seed, and returns the report with the processor time of all replicas and the clients, in nanoseconds per
-/// completed command.
+/// Runs a seed. Returns the report, and the CPU time of all replicas and clients in nanoseconds per completed command.
 fn charged(spec: &SimSpec) -> (SimReport, f64) {
     let report = run(spec, 1, &commands);
     assert_eq!(report.violation, None);
@@ -39,7 +38,7 @@ fn a_file_without_the_newer_costs_charges_what_it_did() {
     assert!(StepKind::ALL.iter().all(|kind| plain.steps.of(*kind).is_none()));
     let written = CostTable::parse(&plain.to_toml(), "written").expect("a table that was written");
     assert_eq!(written, plain);
-    // A step that costs the same for each kind is the same as one cost for all.
+    // Equal costs for all kinds of steps are equivalent to a single cost.
     let (for_all, mut by_kind) = (spec(ProtocolKind::Jolteon), spec(ProtocolKind::Jolteon));
     for kind in StepKind::ALL {
         *by_kind.costs.steps.entry(kind) = Some(plain.core.step_us);
@@ -69,7 +68,7 @@ fn a_wake_up_costs_most_at_low_load() {
     };
     let added = |rate: f64| at(rate, 20.0) - at(rate, 0.0);
     let (low, high) = (added(500.0), added(50_000.0));
-    // At 500 commands a second, five threads wake for each command, most of them several times.
+    // At 500 commands per second, five threads wake for each command, most of them several times.
     assert!(low > 5.0 * 20_000.0, "{low} ns");
     assert!(high < low / 4.0, "{high} ns at the high rate, {low} ns at the low one");
 }
@@ -96,7 +95,7 @@ fn threads_queue_for_cores() {
     };
     let ((one, used), (two, _), (own, used_alone)) = (on(1), on(2), on(0));
     assert!(one < two && two < own, "1 core: {one} commands, 2 cores: {two}, one for each thread: {own}");
-    // A turn may begin before the measured time or end after it.
+    // An iteration may begin before the measured time or end after it.
     assert!((0.9..1.01).contains(&used), "{used} cores used of 1");
     assert!(used_alone > used, "{used_alone} cores used with one for each thread");
 }
@@ -124,8 +123,8 @@ fn a_client_that_sleeps_sends_all_that_has_become_due_also_at_a_rate_without_pau
         let load = run(&spec, 1, &commands).load.expect("the load is over");
         load.completed as f64 / load.bundles.submitted as f64
     };
-    // 2.5 microseconds from one command to the next are less than a turn, but the thread sleeps after each turn that
-    // found no replies: 20 commands become due meanwhile.
+    // The interval of 2.5 microseconds between commands is shorter than an iteration, but the thread sleeps after each
+    // iteration without replies, during which 20 commands become due.
     let bundle = commands_in_a_bundle(400_000.0);
     assert!((15.0..100.0).contains(&bundle), "{bundle} commands in a bundle");
 }
@@ -134,7 +133,8 @@ fn a_client_that_sleeps_sends_all_that_has_become_due_also_at_a_rate_without_pau
 fn a_reply_does_not_end_a_sleep() {
     let p50_ms = |late_us: f64| {
         let mut spec = spec(ProtocolKind::Jolteon);
-        // A command every 150 microseconds: the client sleeps at most 100 at once, and a reply waits for the end.
+        // One command per 150 microseconds: the client sleeps at most 100 at a time, and a reply waits for the end of
+        // the sleep.
         spec.load.mode = LoadMode::Open { rate: 6_600.0, max_outstanding: 10_000 };
         spec.costs.client.late_us = late_us;
         let report = run(&spec, 1, &commands);
@@ -144,13 +144,13 @@ fn a_reply_does_not_end_a_sleep() {
     assert!(late > precise + 0.2, "{late} ms, {precise} ms with precise sleeps");
 }
 
-/// Returns a spec on two cores, without the time that messages are on the way.
+/// Returns a spec on two cores with zero message delay.
 fn on_two_cores() -> SimSpec {
     let network = NetworkSpec::preset("loopback").expect("a preset");
     SimSpec { cores: 2, network, ..spec(ProtocolKind::Jolteon) }
 }
 
-/// Returns the same with a queue for each core.
+/// Returns the same spec with a queue per core.
 fn with_queues() -> SimSpec {
     let mut spec = on_two_cores();
     spec.costs.scheduler.slice_us = 4_000.0;
@@ -182,12 +182,12 @@ fn an_idle_core_begins_late() {
         (report.load.as_ref().and_then(|load| load.latency_ms(0.5)).expect("answers"), cpu_ns)
     };
     let ((at_once, cpu), (late, cpu_late)) = (p50_ms(0.0), p50_ms(100.0));
-    // A command takes at least four messages one after the other.
+    // A command takes at least four consecutive messages.
     assert!(late > at_once + 0.3, "{late} ms, {at_once} ms without delay");
     assert!((0.9..1.1).contains(&(cpu_late / cpu)), "waiting is free: {cpu_late} ns, {cpu} ns without delay");
 }
 
-/// The router of an emulated network comes before all threads. Its time is not theirs, and on idle cores it delays
+/// An emulated network's router runs ahead of all threads. Its time is not charged to them, and on idle cores it delays
 /// nobody.
 #[test]
 fn a_router_takes_its_time_from_the_shared_cores() {
@@ -231,14 +231,14 @@ fn a_thread_that_wakes_up_takes_the_core_from_one_that_has_had_more() {
         spec.load.mode = LoadMode::Closed { outstanding: 1000 };
         spec.load.bundle = 100;
         spec.costs.scheduler.preempts = preempts;
-        // A turn that writes is longer than one that reads, so that others wake up in between.
+        // An iteration that writes is longer than one that reads, so others wake up in between.
         (spec.costs.wire.write_call_us, spec.costs.core.wake_us) = (20.0, 0.0);
         charged(&spec).0
     };
     let (without, with) = (at(false), at(true));
     assert_eq!(with.trace_hash, at(true).trace_hash, "the seed decides when");
-    // The first message of a turn is acted on before the last one is written, so turns have less to do, and there are
-    // more of them.
+    // The first message of an iteration is handled before the last one is written, so there are more and shorter
+    // iterations.
     let turns = |report: &SimReport| {
         let charged = report.charged.as_ref().expect("the measured time is over");
         charged.replicas.count(Work::Turns) as f64 / charged.replicas.count(Work::Commands) as f64
@@ -279,7 +279,7 @@ fn clients_sign_each_bundle_and_replicas_verify_it_once() {
         (replicas.count(Work::Verifications) as f64, replicas.count(Work::Signatures) as f64)
     };
     let ((checks, statements), (checks_before, statements_before)) = (per_block(&charges), per_block(&plain));
-    // Four replicas verify each bundle; votes need as many verifications for each statement as before.
+    // Four replicas verify each bundle; the verifications per vote statement are unchanged.
     let of_clients = checks - checks_before / statements_before * statements;
     let each = of_clients / bundles as f64;
     assert!((3.6..4.4).contains(&each), "{each} verifications of each bundle");
@@ -297,7 +297,7 @@ fn a_factor_below_one_is_refused() {
     assert!(unknown.expect_err("no such kind").to_string().contains("vote_us"));
 }
 
-/// A slower processor takes longer for all work, and for nothing else.
+/// A slower CPU takes longer for all work, and changes nothing else.
 #[test]
 fn a_slowed_table_has_other_processor_times_only() {
     let table = CostTable::shipped();

@@ -1,4 +1,4 @@
-//! Several machines of clients.
+//! Several client machines.
 
 use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadStep};
@@ -45,7 +45,7 @@ fn a_machine_in_each_region_has_its_own_distance_and_clients() {
     assert_eq!(told, expected.map(|((clients, region), home)| (Some(region), home, clients)).collect::<Vec<_>>());
     assert!(machines.iter().all(|machine| machine.completed > 0));
     assert_eq!(machines.iter().map(|machine| machine.completed).sum::<u64>(), load.completed);
-    // The whole load's quantiles are between those of the machines.
+    // The quantiles of the whole load lie between the machines' quantiles.
     let medians: Vec<f64> =
         machines.iter().map(|machine| machine.latency.p50.expect("it completed commands")).collect();
     let (low, high) = (medians.iter().copied().fold(f64::MAX, f64::min), medians.iter().copied().fold(0.0, f64::max));
@@ -101,7 +101,7 @@ fn impossible_places_are_refused_with_help() {
     assert!(flat.places().expect_err("it has no regions").to_string().contains("has no regions"));
 }
 
-/// All delays are 10 ms. The leader commits one delay before the others, and the client's second reply takes another.
+/// All delays are 10 ms. The leader commits one delay before the others, and the client's second reply takes one more.
 #[test]
 fn commits_are_observed_at_the_nearest_replica() {
     let mut spec = spec(ProtocolKind::Jolteon);
@@ -137,14 +137,14 @@ fn an_open_loop_is_split_and_its_steps_are_merged() {
     assert_eq!([steps[0].0, steps[1].0], [step(300.0), step(600.0)]);
     assert!((445..=455).contains(&steps[0].1) && (895..=905).contains(&steps[1].1), "{steps:?}");
     assert_eq!(load.latency_us.len(), steps[0].1 + steps[1].1);
-    // Machines send in turns: no two of the first commands are due at the same time.
+    // Machines send alternately: no two of the first commands are due at the same time.
     let lag = load.schedule_lag_us.as_ref().expect("an open loop has a schedule");
     assert!(lag.max() < 1000, "late by {} us", lag.max());
     assert_eq!(load.seconds.len(), 3);
     let seconds = load.seconds.iter().map(|second| second.expect("each second has answers"));
     let (lowest, highest) = (load.latency_us.min(), load.latency_us.max());
     assert!(seconds.into_iter().all(|(median, p99)| lowest < median && median <= p99 && p99 <= highest));
-    // An answer to any of three machines ends a gap.
+    // An answer to any of the three machines ends a gap.
     assert!(load.longest_gap < Duration::from_millis(100), "{:?}", load.longest_gap);
     // Each client has an equal part of the rate, and the last machine has fewer clients.
     let machines = report.client_machines.iter().map(|machine| (machine.clients as u64, machine.completed));
@@ -157,7 +157,7 @@ fn an_open_loop_is_split_and_its_steps_are_merged() {
 /// Commands to execute before the load: more than a machine sends at once.
 const RECORDS: u64 = 25_000;
 
-/// A load after a preload.
+/// A load with a preload.
 struct Before {
     left: u64,
     load: Box<dyn Workload>,
@@ -236,7 +236,7 @@ fn packet_transports_connect_each_machine() {
     assert!(report.client_machines.iter().all(|machine| machine.completed > 0));
 }
 
-/// The oracle `served` watches the bundles of all machines, and each has its own link.
+/// The oracle `served` watches all machines' bundles, and each machine has its own link.
 #[test]
 fn every_machine_is_served_under_attack() {
     for client in [Hostility::Flood, Hostility::Squat, Hostility::Repeat] {
@@ -277,7 +277,7 @@ fn samples_are_drawn_from_all_machines_alike() {
     let load = report.load.expect("the load is over");
     assert_eq!(load.samples.len(), 400);
     assert!(load.samples.is_sorted_by_key(|sample| sample.intended));
-    // The slower machine is the one in Oregon; between the two distances are 60 ms.
+    // The machine in Oregon is slower; the distances differ by 60 ms.
     let [ohio, oregon] = [0, 1].map(|at| &report.client_machines[at]);
     let edge = (ohio.latency.p50.expect("completed") + oregon.latency.p50.expect("completed")) / 2.0;
     let of_oregon = load.samples.iter().filter(|sample| sample.latency_us as f64 / 1e3 > edge).count() as f64 / 400.0;

@@ -1,4 +1,4 @@
-//! Codes of votes and of clients' bundles, and the clients that make some of them wrong.
+//! MACs on votes and clients' bundles, and clients that send wrong ones.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 
-/// Votes, and clients' bundles if `clients` says so, carry codes.
+/// Votes have MACs, and so do clients' bundles if `clients` says so.
 fn with_codes(macs: SchemeKind, clients: ClientAuthentication) -> SimSpec {
     let mut spec = SimSpec { macs: Some(macs), client_authentication: clients, ..spec(ProtocolKind::PbftMac) };
     spec.costs = CostTable::shipped();
@@ -36,7 +36,7 @@ fn each_replica_verifies_its_own_code_of_each_bundle() {
             let bundles = after.clients.count(Work::Bundles);
             assert_eq!(before.clients.count(Work::Signatures), 0);
             assert_eq!(after.clients.count(Work::Signatures), bundles, "a client authenticates each bundle once");
-            // A client makes a code for each of four replicas.
+            // A client computes a MAC for each of four replicas.
             let each_us = after.clients.us(Work::Signatures) / bundles as f64;
             let one_us = spec.costs.signatures_of(macs).expect("it has costs").sign_us;
             assert!(
@@ -67,11 +67,11 @@ fn codes_survive_chaos() {
     }
 }
 
-/// Length of the load, and the attack in its second half.
+/// Length of the load, with the attack in its second half.
 const WHOLE: Duration = Duration::from_secs(4);
 const ATTACK_MS: f64 = 2000.0;
 
-/// Runs an honest client, and beside it an attack in the second half.
+/// Runs an honest client, next to an attack in the second half.
 fn attacked(client: Hostility, clients: ClientAuthentication) -> SimReport {
     let mut spec = with_codes(SchemeKind::HMAC_SHA256, clients);
     spec.consensus.view_timeout_ms = 100;
@@ -82,7 +82,7 @@ fn attacked(client: Hostility, clients: ClientAuthentication) -> SimReport {
     sound(run(&spec, 1, &commands))
 }
 
-/// Returns the honest commands executed during the attack for each one before it, and the views that timed out.
+/// Returns the ratio of honest commands executed during the attack to those before it, and the number of view timeouts.
 fn damage(report: &SimReport) -> (f64, u64) {
     let executed = |at: Duration| {
         let reading = report.seconds.iter().find(|reading| reading.at == at);
@@ -106,7 +106,7 @@ fn a_client_with_codes_for_the_leader_stops_codes_and_not_signatures() {
     assert_eq!(timeouts, 0);
 }
 
-/// The others wait for a bundle that the leader refuses: each leader is deposed once.
+/// The other replicas wait for a bundle that the leader refuses, so each leader is deposed once.
 #[test]
 fn a_client_with_codes_for_backups_ends_few_views() {
     let (left, timeouts) = damage(&attacked(Hostility::CodesForBackups, ClientAuthentication::Mac));

@@ -1,6 +1,6 @@
-//! A replica crashes at every point of a short run: before and after each record is written, and before each message is
-//! signed, before it is sent and after. Whatever the crash leaves of its journal, it contradicts no message that others
-//! received, and all commands are executed once.
+//! A replica crashes at every point of a short run: before and after each record is written, before each message is
+//! signed, before it is sent, and after it is sent. Regardless of how much of its journal survives, it contradicts no
+//! message that others received, and all commands are executed once.
 
 use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
@@ -40,7 +40,7 @@ fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
     spec
 }
 
-/// Earlier statements reserve the view, so the proposer's record is flushed in parallel to those of the voters.
+/// Earlier statements reserve the view, so the proposer's record is flushed in parallel with the voters'.
 #[test]
 fn a_block_waits_for_one_flush_per_phase() {
     let flush = Duration::from_millis(5);
@@ -57,7 +57,7 @@ fn a_block_waits_for_one_flush_per_phase() {
             let blocks = life.last.committed_blocks - life.first.committed_blocks;
             let flushes = 1.0 / flush.as_secs_f64() / f64::from(phases);
             let per_block = flushes / blocks as f64;
-            // A leader that proposes ahead may just have missed the flush of its vote.
+            // A leader that proposes ahead may have just missed the flush of its vote.
             let most = if protocol.facts().optimistic_proposals { 2.0 } else { 1.5 };
             assert!((1.0..most).contains(&per_block), "{protocol}, {leader}: {per_block} flushes per block");
         }
@@ -94,7 +94,7 @@ fn sweep_of(what: &str, leaves: &[Leaves], short: &dyn Fn(Duration) -> SimSpec) 
     }
 }
 
-/// Slowness of the leader's disk relative to the voters', so that its proposal is certified before its own record is
+/// Slowdown of the leader's disk relative to the voters', so that its proposal is certified before its own record is
 /// durable.
 const SLOW_DISK: f64 = 10.0;
 /// View timeout that is longer than the leader's absence.
@@ -126,8 +126,8 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
     }
 }
 
-/// Votes and clients' bundles carry real codes: those that a journal or a peer repeats still convince their recipients,
-/// and the sets P and Q that a restarted replica claims make up for those that do not.
+/// Votes and clients' bundles have real MACs. The MACs in a journal or relayed by a peer still convince their
+/// recipients, and the sets P and Q that a restarted replica claims make up for the others.
 #[test]
 fn real_codes() {
     let profiles = [
@@ -151,17 +151,17 @@ fn real_codes() {
     }
 }
 
-/// Time between the return of a replica and the attempt to take the next disk: several view timeouts.
+/// Time between the return of a replica and the next attempt to lose a disk: several view timeouts.
 const NEXT_DISK: Duration = Duration::from_millis(70);
-/// Absence after which a view of PBFT has failed, so that others see who is missing.
+/// Downtime after which a view of PBFT has failed, so that the others notice the missing replica.
 const FAILS_A_VIEW: Duration = Duration::from_millis(45);
-/// Attempts to take a disk, after the first one.
+/// Further attempts to lose a disk, after the first one.
 const ATTEMPTS: u32 = 8;
-/// Distance of the points at which the first disk is lost.
+/// Number of crash points between tested losses of the first disk.
 const LOSS_STRIDE: usize = 10;
 
-/// One replica loses its disk at any of the points, and then one after the other loses its own at many moments of the
-/// recovery of the one before.
+/// One replica loses its disk at any of the points. Then the others lose theirs one after the other, at many moments of
+/// the preceding recovery.
 #[test]
 fn disks_are_lost_in_turn() {
     for protocol in ProtocolKind::ALL {

@@ -9,7 +9,7 @@ use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec, run, run_se
 use quorate_testkit::schemes::AGGREGATE;
 use std::time::Duration;
 
-/// Trace hash of the run below. After an intended change, take the new one from `left` in the failing test's output.
+/// Trace hash of the run below. After an intended change, copy the new one from `left` in the failing test's output.
 const GOLDEN: &str = "e98d8dbf23c15af3853ccacb5401c1d9";
 
 #[test]
@@ -44,7 +44,7 @@ fn a_run_has_the_same_hash_on_every_machine() {
     assert_eq!(report.trace_hash, GOLDEN, "update the hash if a protocol, the wire or the load changed on purpose");
 }
 
-/// The shipped costs and threads that take cores from each other, under every protocol.
+/// The shipped costs, with preemption, under every protocol.
 #[test]
 fn runs_with_the_shipped_costs_repeat_and_are_sound() {
     for protocol in ProtocolKind::ALL {

@@ -40,7 +40,7 @@ fn the_view_timeout_grows_until_it_fits_a_slow_network() {
 }
 
 /// A replica's clock runs at a hundredth of its rate, and its timeout is needed because another replica is silent. It
-/// joins the timeouts of replicas with exact clocks, so no wait is longer than an eighth of its own timeout.
+/// joins the timeouts of replicas with exact clocks, so no wait exceeds an eighth of its own timeout.
 #[test]
 fn one_slow_clock_does_not_delay_the_cluster() {
     const SLOWER: u64 = 100;
@@ -59,7 +59,7 @@ fn one_slow_clock_does_not_delay_the_cluster() {
     }
 }
 
-/// A leader is slow or silent for 300 ms of every 600 ms. The throughput falls each time, and recovers each time.
+/// A leader is slow or silent for 300 ms of every 600 ms. The throughput drops and recovers each time.
 #[test]
 fn the_throughput_recovers_whenever_a_recurring_fault_stops() {
     const INTERVALS_PER_PHASE: usize = 3;
@@ -80,19 +80,19 @@ fn the_throughput_recovers_whenever_a_recurring_fault_stops() {
     }
 }
 
-/// Time of the crash in the first run, number of runs, and delay of the crash from run to run.
+/// Time of the crash in the first run, number of runs, and increment of the crash time between runs.
 const FORGETS_FROM_MS: f64 = 3.0;
 const FORGETS_TIMES: u32 = 6;
 const FORGETS_STEP_MS: f64 = 0.37;
 /// Time until the restart.
 const DOWN_MS: f64 = 1.0;
-/// Drift of a fast clock.
+/// Drift of a fast clock, in ppm.
 const FAST_PPM: f64 = 400_000.0;
-/// One-way latency to the nearby replica.
+/// One-way delay to the nearby replica, in milliseconds.
 const NEAR_MS: f64 = 0.01;
 
-/// f replicas including the leader lose their journals at the same time, and restart before others time out. The first
-/// replica that answers them was partitioned and knows none of their statements. They must not contradict those
+/// f replicas including the leader lose their journals at the same time, and restart before the others time out. The
+/// first replica to answer them was partitioned and knows none of their statements. They must not contradict those
 /// statements.
 fn forgets(protocol: ProtocolKind) {
     for number in 0..FORGETS_TIMES {
@@ -103,7 +103,7 @@ fn forgets(protocol: ProtocolKind) {
             spec.quorum = quorate_types::Quorum::of(usize::from(replicas)).expect("a sound size");
             spec.load.mode = LoadMode::Open { rate: 20_000.0, max_outstanding: 10_000 };
             spec.consensus.fetch_delay_ms = 0;
-            // The others wait until it has restarted.
+            // The others wait for the restart.
             spec.consensus.min_view_timeout_ms = VIEW_TIMEOUT_MS;
             spec.network.transport.kind = Delivery::Datagram;
             let down = |replica: &u16| FaultSpec::Restart {
@@ -123,7 +123,7 @@ fn forgets(protocol: ProtocolKind) {
                     one_way: false,
                 });
             }
-            // One clock is fast: its replica's timeout brings the leader back to its view before others time out.
+            // One clock is fast: its replica's timeout brings the leader back to its view before the others time out.
             spec.network.faults.push(FaultSpec::Drift { at_ms: 0.0, for_ms: 1000.0, replica: 2, ppm: FAST_PPM });
             let close = |(from, to)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
             let near = End::Replica(near);

@@ -1,4 +1,5 @@
-//! Hostile clients: honest clients are served within a bound despite them, because links take turns by cost.
+//! Hostile clients: honest clients are nevertheless served within a time limit, because links are served in proportion
+//! to cost.
 
 use crate::common::{commands, spec};
 use quorate_adversary::byzantine::Fault;
@@ -10,13 +11,13 @@ use quorate_simulator::hostile::Hostility;
 use quorate_simulator::{Property, SimReport, SimSpec, run};
 use std::time::Duration;
 
-/// Bound for a bundle of an honest client.
+/// Time limit for a bundle of an honest client, in milliseconds.
 const WITHIN_MS: f64 = 250.0;
 
 /// Longer than any run.
 const LONG_MS: f64 = 10_000.0;
 
-/// Runs a small load, with a hostile client after the first tenth of a second for long enough to exceed the bound.
+/// Runs a small load, with a hostile client after the first 0.1 s for long enough to exceed the time limit.
 fn beside(protocol: ProtocolKind, client: Hostility, shares_link: bool) -> SimReport {
     simulate(protocol, client, shares_link, 600)
 }
@@ -77,7 +78,7 @@ fn the_honest_find_free_links_beside_a_squatter() {
     the_honest_are_served_beside(Hostility::Squat);
 }
 
-/// The check can fail: if all share a link, honest clients that reconnect beside a squatter find no place.
+/// The check can fail: if all share a link, honest clients that reconnect next to a squatter find no free slot.
 #[test]
 fn a_squatter_on_a_shared_link_keeps_the_honest_out() {
     let report = beside(ProtocolKind::Jolteon, Hostility::Squat, true);
@@ -104,15 +105,16 @@ fn the_honest_are_served_beside_repeated_commands_and_nothing_is_executed_twice(
     the_honest_are_served_beside(Hostility::Repeat);
 }
 
-/// The check can fail: in a shared queue, the honest wait behind the requests of the hostile client.
+/// The check can fail: in a shared queue, honest clients wait behind the hostile client's requests.
 #[test]
 fn a_shared_queue_keeps_the_honest_waiting() {
     let report = beside(ProtocolKind::Jolteon, Hostility::NoRead, true);
     assert_eq!(report.violation.map(|violation| violation.property), Some(Property::Served));
 }
 
-/// Returns a run of 0.6 s, thirty view timeouts, in which honest clients always wait, beside a hostile client that favours one
-/// replica and sends more than blocks hold. Blocks hold few commands, and leaders change often.
+/// Returns a run of 0.6 s, thirty view timeouts, in which honest clients always have waiting bundles, next to a hostile
+/// client that favours one replica and sends more than blocks can hold. Blocks hold few commands, and leaders change
+/// often.
 fn contested(protocol: ProtocolKind, client: Hostility, liar: Option<Fault>) -> SimSpec {
     let mut spec = spec(protocol);
     if !protocol.has_slots() {
@@ -129,7 +131,7 @@ fn contested(protocol: ProtocolKind, client: Hostility, liar: Option<Fault>) -> 
     spec
 }
 
-/// Beside up to f liars, honest clients get their share of every sequence of blocks of honest leaders.
+/// Next to up to f liars, honest clients get their share of every sequence of honest leaders' blocks.
 fn expect_shares_beside(client: Hostility) {
     for protocol in ProtocolKind::ALL.iter().copied() {
         for liar in [None, Some(Silent.into()), Some(Equivocate.into())] {

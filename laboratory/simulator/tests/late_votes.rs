@@ -19,7 +19,7 @@ fn bls(protocol: ProtocolKind, vote_wait_us: u64) -> SimSpec {
     spec
 }
 
-/// Returns the certificates that the replicas have verified, and the keys that they added for that.
+/// Returns the number of certificates that the replicas have verified, and of keys added in the process.
 fn verified(report: &SimReport) -> (u64, u64) {
     assert_eq!(report.violation, None, "{}", report.transcript.join("\n"));
     assert!(report.load.as_ref().is_some_and(|load| load.completed > 0), "commands are executed");

@@ -1,5 +1,5 @@
-//! More than f disks are lost, one after the other, while a slow replica lacks bundles of final blocks: execution goes
-//! on without them. A replica that had executed them stops.
+//! More than f disks are lost one after the other, while a slow replica lacks bundles of final blocks: execution
+//! continues without the bundles. A replica that had executed them stops.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const SEEDS: u64 = 2;
-/// Replica that gets no bundles for a while.
+/// Replica that receives no bundles for a while.
 const SLOW: u16 = 3;
-/// The first checkpoint, which would prove the execution before the losses, comes after them.
+/// Interval that places the first checkpoint, which would prove the execution before the losses, after them.
 const CHECKPOINT_INTERVAL: u64 = 400;
 
 fn cut(replica: u16, at_ms: f64, for_ms: f64) -> FaultSpec {
@@ -27,7 +27,7 @@ fn loses_disk(replica: u16, at_ms: f64) -> FaultSpec {
     FaultSpec::Restart { at_ms, for_ms: 5.0, replica, journal: Leaves::Nothing }
 }
 
-/// Cuts off the slow replica for a tenth of a second. It requests the bundles of that time three seconds later.
+/// Cuts off the slow replica for 0.1 s. It requests the missing bundles three seconds later.
 fn lossy(protocol: ProtocolKind, seed: u64) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.dissemination = Dissemination::ReplicasCertified;
@@ -35,7 +35,7 @@ fn lossy(protocol: ProtocolKind, seed: u64) -> SimSpec {
     spec.consensus.view_timeout_ms = 50;
     (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (200, 25);
     (spec.consensus.checkpoint_interval, spec.consensus.window) = (CHECKPOINT_INTERVAL, 2 * CHECKPOINT_INTERVAL);
-    // Messages lost to the cut are not sent again.
+    // Messages lost to the cut are not retransmitted.
     spec.network.transport.kind = Delivery::Datagram;
     spec.load.bundle = 1;
     spec.load.mode = LoadMode::Open { rate: 50.0, max_outstanding: 100_000 };
@@ -80,13 +80,13 @@ fn a_replica_that_executed_void_bundles_stops() {
     for protocol in ProtocolKind::ALL {
         for seed in 0..SEEDS {
             let mut spec = lossy(*protocol, seed);
-            // The others have to go on without it.
+            // The others have to continue without it.
             if spec.consensus.stalls_with_silent(spec.quorum, &[ReplicaId(2)]).is_some() {
                 spec.consensus.leader = LeaderKind::Fixed;
             }
             let losses = [loses_disk(0, 500.0), loses_disk(1, 1_100.0)];
             spec.network.faults.extend(losses);
-            // It has executed the bundles, and neither shows them nor learns that they are void.
+            // It has executed the bundles, and neither provides them nor learns that they are void.
             spec.network.faults.push(cut(2, 1_700.0, 16_000.0));
             let report = sound(&spec, seed);
             let case = format!("{protocol} seed {seed}");

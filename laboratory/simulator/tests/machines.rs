@@ -58,7 +58,7 @@ fn without_loss_a_packet_transport_delivers_like_a_stream() {
     assert_eq!(toy_wire().transport, REPEATING);
 }
 
-/// The transports over packets, each with the channels that it takes.
+/// The packet transports, each with its possible channels.
 pub const WIRES: [(TransportKind, ChannelKind); 7] = [
     (TransportKind::QUIC, ChannelKind::TLS),
     (TransportKind::RUDP, ChannelKind::PLAIN),
@@ -69,7 +69,7 @@ pub const WIRES: [(TransportKind, ChannelKind); 7] = [
     (TransportKind::UDP, ChannelKind::DTLS),
 ];
 
-/// A cluster between four regions of the world, with loss, for three seconds.
+/// A lossy cluster in four regions of the world, for three seconds.
 pub fn around_the_world(
     (transport, channel): (TransportKind, ChannelKind),
     protocol: ProtocolKind,
@@ -87,8 +87,8 @@ fn every_wire_carries_protocols_around_the_world_with_loss() {
     for (wire, protocol) in WIRES.into_iter().zip([ProtocolKind::Jolteon, ProtocolKind::Pbft].into_iter().cycle()) {
         let report = sound(run(&around_the_world(wire, protocol, 0.01), 1, &commands));
         let completed = report.load.map_or(0, |load| load.completed);
-        // What UDP loses, view changes and fetches have to make up for. SCTP waits for a timeout if fewer than three
-        // packets follow a lost one, and what follows it waits as well.
+        // Loss over UDP is made up for by view changes and fetches. SCTP waits for a timeout if fewer than three
+        // packets follow a lost one, and delays the following ones as well.
         let least = match wire.0 {
             transport if transport == TransportKind::UDP => 50,
             transport if transport == TransportKind::SCTP => 100,
@@ -99,7 +99,7 @@ fn every_wire_carries_protocols_around_the_world_with_loss() {
     }
 }
 
-/// DTLS is missing: its library draws keys and signatures whose lengths no seed decides.
+/// Without DTLS, whose library draws keys and signatures with lengths that no seed determines.
 #[test]
 fn equal_seeds_give_equal_traces_over_every_seeded_wire() {
     for wire in WIRES.into_iter().filter(|(_, channel)| *channel != ChannelKind::DTLS) {
@@ -110,7 +110,7 @@ fn equal_seeds_give_equal_traces_over_every_seeded_wire() {
     }
 }
 
-/// Votes in datagrams are lost with their packets; quorums do without them, or views time out.
+/// Votes in datagrams are lost with their packets; quorums form without them, or views time out.
 #[test]
 fn votes_in_datagrams_carry_protocols_around_the_world_with_loss() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft, ProtocolKind::SimpleMoonshot] {
@@ -125,8 +125,8 @@ fn votes_in_datagrams_carry_protocols_around_the_world_with_loss() {
     }
 }
 
-/// Frames arrive in any order, so some batches arrive before their bundles. They wait for them; listing them again
-/// takes four view timeouts.
+/// Frames arrive in any order, so some batches arrive before their bundles and wait for them. Listing them again takes
+/// four view timeouts.
 #[test]
 fn batches_that_overtake_their_bundles_cost_no_second() {
     let completed = |transport| {

@@ -1,4 +1,4 @@
-//! Marks only inform: a run in which the hosts see no marks is the same run.
+//! Marks are purely informative: a run in which the hosts receive none is otherwise the same.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -7,7 +7,8 @@ use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{Leaves, SimReport, SimSpec, run, run_without_marks};
 use std::time::Duration;
 
-/// The pools are too small for the load, and three replicas restart one after the other, two without their journal.
+/// The pools are too small for the load, and three replicas restart one after the other, two of them without their
+/// journal.
 fn hard(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.pool_bundles = 8;

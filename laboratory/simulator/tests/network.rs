@@ -36,7 +36,7 @@ fn network_files_are_parsed_or_refused_with_help() {
     }
 }
 
-/// The sources give round trips, so the delays of both directions are equal.
+/// The sources give round trips, so the delays are equal in both directions.
 #[test]
 fn matrices_are_symmetric_and_documented_with_source_and_date() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
@@ -59,7 +59,7 @@ fn matrices_are_symmetric_and_documented_with_source_and_date() {
                 );
             }
         }
-        // Regions that are in several files are as far apart in each.
+        // Regions in several files have the same distance in each.
         for (from, to) in (0..regions.len()).flat_map(|from| (0..regions.len()).map(move |to| (from, to))) {
             seen.push(((regions[from].clone(), regions[to].clone()), one_way_ms[from][to]));
         }
@@ -104,7 +104,7 @@ fn network_cards_queue_and_a_router_doubles_the_delay() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;
     spec.packets.mtu_bytes = 1000;
-    // 8 Mbit/s: a byte takes a microsecond.
+    // 8 Mbit/s: one microsecond per byte.
     spec.bandwidth.egress_mbit_per_s = 8.0;
     spec.bandwidth.ingress_mbit_per_s = 8.0;
     let mut links = Links::new(&spec, 3, 1);
@@ -128,7 +128,7 @@ fn a_full_queue_of_a_card_drops_what_comes_last() {
     spec.packets.header_bytes = 0;
     spec.bandwidth.queue_bytes = 2000;
     assert!(!spec.loses(), "a card without a limit has no queue");
-    // 8 Mbit/s: a byte takes a microsecond.
+    // 8 Mbit/s: one microsecond per byte.
     spec.bandwidth.egress_mbit_per_s = 8.0;
     assert!(spec.loses());
     let mut links = Links::new(&spec, 2, 1);
@@ -142,7 +142,7 @@ fn a_full_queue_of_a_card_drops_what_comes_last() {
 fn votes_overtake_bulk_in_a_card_but_for_what_the_kernel_has() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;
-    // 8 Gbit/s: a byte takes a nanosecond.
+    // 8 Gbit/s: one nanosecond per byte.
     spec.bandwidth.egress_mbit_per_s = 8000.0;
     let mut links = Links::new(&spec, 3, 1);
     assert_eq!(links.overtake(Time(0), 0, 1, 1000), None, "there is nothing to overtake");
@@ -166,7 +166,7 @@ fn a_message_is_lost_with_any_of_its_fragments() {
     assert!((large - 0.9f64.powi(3)).abs() < 0.015, "{large}");
 }
 
-/// Bursts have 1 / 0.2 = 5 packets on average, and last 0.05 / (0.05 + 0.2) = a fifth of the time.
+/// Bursts have 1 / 0.2 = 5 packets on average, and cover 0.05 / (0.05 + 0.2) = a fifth of the time.
 #[test]
 fn losses_come_in_bursts() {
     let loss = Loss::Bursts { enter: 0.05, leave: 0.2, good: 0.0, bad: 1.0 };
@@ -178,7 +178,7 @@ fn losses_come_in_bursts() {
     assert!((all / bursts - 5.0).abs() < 0.4, "{all} in {bursts} bursts");
 }
 
-/// A packet of 100 bytes and its headers is corrupted with probability 1 - (1 - 10^-4)^(8 * 152).
+/// A packet of 100 bytes with headers is corrupted with probability 1 - (1 - 10^-4)^(8 * 152).
 #[test]
 fn flipped_bits_corrupt_packets() {
     let mut spec = NetworkSpec::default();
@@ -298,7 +298,7 @@ fn slow_processors_pauses_spikes_and_drifting_clocks_have_an_effect() {
     assert!(views(1e6) < views(0.0) && views(0.0) < views(-5e5));
 }
 
-/// Losses delay a stream, but less with a short retransmission timeout.
+/// Losses delay a stream, but less so with a short retransmission timeout.
 #[test]
 fn a_short_retransmission_timeout_hides_losses() {
     let gap = |rto_min_ms| {

@@ -1,5 +1,5 @@
-//! Somebody off the path beside clusters over packets: honest ends are connected as soon as without them, and the
-//! cluster commits as much.
+//! An off-path attacker against clusters over packets: honest ends connect as quickly as without it, and the cluster
+//! commits as much.
 
 use crate::common::{commands, spec};
 use crate::machines::{WIRES, around_the_world};
@@ -15,18 +15,18 @@ use std::time::Duration;
 
 /// Longer than any run.
 const LONG_MS: f64 = 10_000.0;
-/// Returns the part of the commands of an undisturbed run that is completed at least. Runs over DTLS differ more among
-/// themselves: no seed decides the lengths of its handshakes.
+/// Returns the minimum share of an undisturbed run's commands that must complete. Runs over DTLS vary more: no seed
+/// determines the lengths of its handshakes.
 fn least_share((_, channel): (TransportKind, ChannelKind)) -> f64 {
     if channel == ChannelKind::DTLS { 0.4 } else { 0.75 }
 }
 
 /// Packets per second to each end.
 const FORGED_PER_S: f64 = 2_000.0;
-/// Commands per second, few enough for handshakes of DTLS and links around the world.
+/// Commands per second; few enough for DTLS handshakes and links around the world.
 const RATE: f64 = 1_000.0;
 
-/// Somebody sends these packets to everybody for the whole run.
+/// An off-path attacker sends these packets to everyone for the whole run.
 fn off_path(packets: Forgery) -> FaultSpec {
     let (to, within_ms) = (Vec::new(), 250.0);
     FaultSpec::OffPath { at_ms: 0.0, for_ms: LONG_MS, packets, packets_per_s: FORGED_PER_S, to, within_ms }
@@ -35,7 +35,7 @@ fn off_path(packets: Forgery) -> FaultSpec {
 fn on_a_switch((transport, channel): (TransportKind, ChannelKind)) -> SimSpec {
     let mut spec = SimSpec { wire: Wire { transport, channel, ..Wire::default() }, ..spec(ProtocolKind::Jolteon) };
     spec.load.mode = LoadMode::Open { rate: RATE, max_outstanding: 10_000 };
-    // DTLS takes longer to begin under load.
+    // DTLS takes longer to start under load.
     let warmup_ms = if channel == ChannelKind::DTLS { 1_000 } else { 100 };
     (spec.load.warmup, spec.load.duration) = (Duration::from_millis(warmup_ms), Duration::from_millis(200));
     spec
@@ -66,7 +66,7 @@ fn honest_ends_are_connected_and_served_beside_every_kind_of_packets_from_off_th
     }
 }
 
-/// All kinds at once, with the round trips of the world, in which a handshake meets thousands of packets.
+/// All kinds at once, with intercontinental round trips, in which a handshake is hit by thousands of packets.
 #[test]
 fn honest_ends_around_the_world_are_connected_beside_all_kinds_at_once() {
     for wire in WIRES {
@@ -87,7 +87,7 @@ fn honest_ends_around_the_world_are_connected_beside_all_kinds_at_once() {
     }
 }
 
-/// Replicas that restart dial anew, in the middle of everything.
+/// Restarted replicas reconnect during the attack.
 #[test]
 fn replicas_that_restart_beside_a_sender_off_the_path_come_back() {
     for (wire, seed) in WIRES.into_iter().step_by(3).zip(1..) {
@@ -106,7 +106,8 @@ fn replicas_that_restart_beside_a_sender_off_the_path_come_back() {
     }
 }
 
-/// The oracle can fail: the toy transport takes every packet of an address for its connection, and begins one with any.
+/// The oracle can fail: the toy transport assigns every packet of an address to its connection, and starts a connection
+/// with any packet.
 #[test]
 fn packets_that_name_no_connection_are_found() {
     for packets in Forgery::ALL.iter().copied() {

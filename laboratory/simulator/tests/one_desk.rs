@@ -1,9 +1,9 @@
-//! The node and the simulator drive the same clients' desk: the same arrivals, drawn from a seed, lead to the same
-//! replies in the same order.
+//! Node and simulator drive the same clients' desk: equal arrivals, drawn from a seed, lead to equal replies in the
+//! same order.
 //!
-//! Both replicas are alone, so they order every bundle that they accept. Links connect, close and come back with the id
-//! of another client; clients send genuine, forged, unsigned, oversized, expired and repeated bundles, garbage and
-//! questions.
+//! Both clusters have a single replica, so it orders every bundle that it accepts. Links connect, close and return with
+//! another client's ID; clients send genuine, forged, unsigned, oversized, expired and repeated bundles, garbage and
+//! queries.
 
 use crate::common::spec;
 use bytes::Bytes;
@@ -32,26 +32,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const LINKS: u16 = 6;
-/// Asks questions only, and alone: the node measures the time of answers.
+/// Link that only asks queries, one at a time, because the node measures the time of answers.
 const ASKING_LINK: u16 = 5;
 const TURNS: u64 = 120;
-/// Turns at the end without arrivals.
+/// Iterations at the end without arrivals.
 const QUIET_TURNS: u64 = 40;
 const TURN: Duration = Duration::from_millis(5);
 const BATCH: usize = 8;
 const SEEDS: u64 = 12;
-/// Runs all seeds, in a second.
+/// Command that runs all seeds; takes about a second.
 const REPLAY: &str = "cargo test -p quorate-simulator --test tests one_desk";
 
-/// Rules for clients, as both hosts get them.
+/// Rules for clients, given to both hosts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Scenario {
     authentication: ClientAuthentication,
-    /// Clients 0 to 2 alone are admitted.
+    /// Whether only clients 0 to 2 are admitted.
     listed: bool,
     max_commands_per_s: u64,
     max_answer_bytes_per_s: u64,
-    /// The replica refuses all bundles in every second 100 ms.
+    /// Whether the replica refuses all bundles in every other 100 ms.
     busy: bool,
 }
 
@@ -86,15 +86,15 @@ const SCENARIOS: [Scenario; 4] = [
     },
 ];
 
-/// Event of a link.
+/// Event on a link.
 #[derive(Clone, Debug)]
 enum Arrival {
     Connected(u16, ClientId),
     Closed(u16, ClientId),
     Frame(u16, ClientId, Bytes),
-    /// Its signature is wrong.
+    /// A bundle with a wrong signature.
     Forged(u16, ClientId, Bundle),
-    /// The link's client proves its key, by the challenge that it was sent.
+    /// The link's client proves its key by answering the challenge sent to it.
     Proof(u16, ClientId, usize),
 }
 
@@ -103,9 +103,9 @@ struct Script {
     scenario: Scenario,
     random: Random,
     identities: Vec<ClientIdentity>,
-    /// The client that each link claims to be, if it is connected.
+    /// The client that each connected link claims to be.
     links: Vec<Option<usize>>,
-    /// The last number of each client's commands.
+    /// The last sequence number of each client.
     sequences: Vec<u64>,
     sent: Vec<(usize, Bundle)>,
     questions: u64,
@@ -144,7 +144,7 @@ impl Script {
         self.random.bits() % limit
     }
 
-    /// Returns the arrivals of a turn.
+    /// Returns the arrivals of an iteration.
     fn turn(&mut self, number: u64) -> Vec<Arrival> {
         if number % 4 == 3 {
             return self.question();
@@ -183,7 +183,7 @@ impl Script {
             8..=11 if !self.sent.is_empty() => {
                 let at = self.below(self.sent.len() as u64) as usize;
                 let (of, bundle) = self.sent[at].clone();
-                // A replay needs a link that claims the client's id.
+                // A replay needs a link that claims the client's ID.
                 if of == client || self.below(4) == 0 { vec![frame(bundle)] } else { Vec::new() }
             }
             _ => {
@@ -195,7 +195,7 @@ impl Script {
         }
     }
 
-    /// Connects a link, one in four with the id of another link's client.
+    /// Connects a link, with another link's client ID in one of four cases.
     fn connect(&mut self, link: u16) -> Arrival {
         let client = if self.below(4) == 0 { self.below(u64::from(ASKING_LINK)) as u16 } else { link };
         self.links[usize::from(link)] = Some(client.into());
@@ -214,7 +214,7 @@ impl Script {
 
     fn question(&mut self) -> Vec<Arrival> {
         let link = ASKING_LINK;
-        // Client 0 is admitted and client 5 is not.
+        // Client 0 is admitted; client 5 is not.
         let client = match self.links[usize::from(link)] {
             Some(client) => client,
             None => {
@@ -246,7 +246,7 @@ impl Script {
     }
 }
 
-/// Returns a bundle with one wrong bit in its signature, which ends its encoding.
+/// Returns a bundle with one flipped bit in its signature, which ends its encoding.
 fn forge(bundle: &Bundle) -> Bundle {
     let mut frame = encode_message(&ClientRequest::Submit(bundle.clone())).to_vec();
     *frame.last_mut().expect("it is not empty") ^= 1;
@@ -256,13 +256,13 @@ fn forge(bundle: &Bundle) -> Bundle {
     }
 }
 
-/// A replica that takes arrivals.
+/// A replica that receives the script's arrivals.
 trait Replica {
     fn arrive(&mut self, arrival: &Arrival, challenge: Option<Digest>);
     fn turn(&mut self, now: Time) -> Vec<(u16, ReplicaReply)>;
 }
 
-/// Frames that the node's transport brings, and frames to send.
+/// Frames received from the node's transport, and frames to send.
 #[derive(Default)]
 struct Wires {
     events: Vec<Event>,
@@ -460,7 +460,7 @@ fn run(mut replica: impl Replica, scenario: Scenario, seed: u64) -> Vec<Vec<(u16
     (0..TURNS + QUIET_TURNS).map(turn).collect()
 }
 
-/// Returns a name for the kind of a reply, with the beginning of its reason.
+/// Names the kind of a reply, with the beginning of its reason.
 fn kind(reply: &ReplicaReply) -> String {
     let beginning = |why: &str| {
         why.split(' ')

@@ -1,4 +1,4 @@
-//! Load beyond what a cluster can do, and a replica that only claims to be overloaded.
+//! Load beyond a cluster's capacity, and a replica that falsely claims to be overloaded.
 
 use crate::common::spec;
 use quorate_adversary::byzantine::behaviours::Busy;
@@ -10,7 +10,7 @@ use quorate_simulator::{ClientsAt, CostTable, MachineSpec, NetworkSpec, SimRepor
 use quorate_types::{Dissemination, Quorum};
 use std::time::Duration;
 
-/// Almost as much as four cards of 300 Mbit/s can take in, in commands per second.
+/// Slightly below the ingress capacity of four network interfaces of 300 Mbit/s, in commands per second.
 const SATURATION: f64 = 60_000.0;
 
 fn commands() -> Box<dyn Workload> {
@@ -65,7 +65,7 @@ fn three_times_saturation_costs_little_throughput_and_no_view() {
     assert!(known.abs_diff(due) < due / 100, "{known} of {due} commands are accounted for");
 }
 
-/// Loss that admission control may cause below saturation.
+/// Maximum loss caused by admission control below saturation.
 const MAX_LOSS: f64 = 0.03;
 
 #[test]
@@ -85,7 +85,7 @@ fn below_saturation_the_default_refuses_next_to_nothing() {
     }
 }
 
-/// All clients are in one region, so that bundles of the others' replicas have far to go to be certified.
+/// All clients are in one region, so bundles at the other replicas take long to be certified.
 #[test]
 fn waiting_for_certificates_is_no_overload() {
     const RATE: f64 = 60_000.0;
@@ -139,14 +139,14 @@ fn a_replica_that_is_always_busy_starves_no_client() {
     assert!(sound(&closed).completed > 0 && closed.load.as_ref().is_some_and(|load| load.unanswered == 0));
 }
 
-/// What a machine of greedy clients offers, in commands per second: several times what the network card of its replica
-/// can spread.
+/// Load of a greedy client machine, in commands per second: several times the amount that its replica's network
+/// interface can spread.
 const GREEDY: f64 = 108_000.0;
 /// Seconds measured.
 const MEASURED_S: u64 = 8;
 
-/// Runs a client that offers `modest` commands per second at each of these replicas, and a machine of greedy clients at
-/// the first replica. Asserts that none of the modest ones' commands are refused, and that they are executed soon.
+/// Runs a client that offers `modest` commands per second at each of these replicas, and a greedy client machine at the
+/// first replica. Asserts that none of the modest clients' commands are refused, and that they execute soon.
 fn beside_a_greedy_machine(modest: f64, modest_at: &[u16], dissemination: Dissemination, warmup_s: u64, seed: u64) {
     let machine = |replica, clients| MachineSpec { region: None, replica: Some(replica), clients: Some(clients) };
     let greedy = (GREEDY / modest) as u32;

@@ -1,8 +1,8 @@
-//! PBFT's three phases over links that lose messages, against the exact chance of success.
+//! PBFT's three phases over lossy links, compared with the exact success probability.
 //!
-//! Each point is one long run of requests, one after the other, from a client whose requests to the primary are not
-//! lost. The chance of success is equation 1 of Loruenser, Rainer and Wohner, "Towards a performance model for
-//! Byzantine fault tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
+//! Each point is one long run of consecutive requests from a client whose requests to the primary are never lost. The
+//! success probability is equation 1 of Loruenser, Rainer and Wohner, "Towards a performance model for Byzantine fault
+//! tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
 
 use crate::common::{commands, spec};
 use quorate_adversary::byzantine::behaviours::Silent;
@@ -20,16 +20,16 @@ use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
 use quorate_types::Quorum;
 use std::time::Duration;
 
-/// One way, in milliseconds.
+/// One-way delay in milliseconds.
 const DELAY_MS: f64 = 10.0;
-/// The paper's links, one way: mean and standard deviation of a normal distribution.
+/// The paper's one-way delays: mean and standard deviation of a normal distribution.
 const PAPER_MS: f64 = 40.0;
 const PAPER_DEVIATION_MS: f64 = 10.0;
-/// Much longer than a request takes that succeeds over them.
+/// Timeout of a request over the paper's links, much longer than a successful request takes.
 const PAPER_GIVE_UP: Duration = Duration::from_millis(600);
-/// How far the model of latency may be from the engine.
+/// Maximum relative error of the latency model compared with the engine.
 const LATENCY_TOLERANCE: f64 = 0.05;
-/// Much longer than a request takes that succeeds.
+/// Timeout of a request, much longer than a successful one takes.
 const GIVE_UP: Duration = Duration::from_millis(200);
 
 /// A point of the grid.
@@ -63,7 +63,7 @@ impl Point {
         Phases::new(self.committee(), counting, self.channel().messages()).replies()
     }
 
-    /// Returns the time from the request until it has 2f+1 replies, by the model, over the links of the paper.
+    /// Returns the model's time from the request until 2f+1 replies, over the paper's links.
     fn latency(&self) -> Percentiles {
         let delay = quorate_simulator::models::Delay {
             shape: Shape::Normal,
@@ -98,7 +98,7 @@ impl Point {
             ..NetworkSpec::default()
         };
         network.transport.kind = Delivery::Datagram;
-        // The last ones, because replica 0 is the primary.
+        // The last replicas are silent, because replica 0 is the primary.
         network.faults = (self.replicas - self.silent..self.replicas)
             .map(|replica| FaultSpec::Misbehave {
                 at_ms: 0.0,
@@ -137,7 +137,7 @@ impl Point {
         }
     }
 
-    /// Returns the number of requests by replies.
+    /// Returns the number of requests by number of replies.
     fn measure(&self, wire: Option<Wire>, duration: Duration, seed: u64) -> Vec<u64> {
         let report = run(&self.spec(wire, duration), seed, &commands);
         assert!(report.violation.is_none(), "{self:?}: {:?}\n{}", report.violation, report.transcript.join("\n"));
@@ -161,14 +161,14 @@ fn is_likely(requests: u64, hits: u64, chance: f64) -> bool {
     (below + exact).min(1.0) >= 0.005 && 1.0 - below >= 0.005
 }
 
-/// Requests of a point by replies.
+/// Requests of a point by number of replies.
 type Measured = (Point, Vec<u64>);
 
 fn measure(points: &[Point], wire: Option<&Wire>, duration: Duration) -> Vec<Measured> {
     (1..).zip(points).map(|(seed, point)| (*point, point.measure(wire.cloned(), duration, seed))).collect()
 }
 
-/// Returns the points whose requests with f+1 replies, or with 2f+1, are outside of the model's 99 % interval.
+/// Returns the points whose number of requests with f+1 replies, or with 2f+1, is outside the model's 99 % interval.
 fn unlikely(measured: &[Measured], counting: Counting) -> Vec<String> {
     let check = |(point, by_replies): &Measured| {
         let requests: u64 = by_replies.iter().sum();
@@ -191,10 +191,10 @@ fn point((replicas, faults): (usize, usize), loss: f64, (pre_prepare_repeat, rep
 
 const COMMITTEES: [(usize, usize); 5] = [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3)];
 const LOSSES: [f64; 5] = [0.02, 0.05, 0.1, 0.2, 0.3];
-/// Of PRE-PREPARE, and of all messages.
+/// Copies of PRE-PREPARE, and of all messages.
 const COPIES: [(usize, usize); 4] = [(0, 0), (1, 0), (2, 0), (0, 1)];
 
-/// Over the node's own UDP and DTLS, whose packets hold one message each here.
+/// Over the node's own UDP and DTLS, with one message per packet.
 #[test]
 fn the_chance_of_success_over_udp_is_that_of_the_model() {
     let udp = Wire { transport: TransportKind::UDP, channel: ChannelKind::DTLS, ..Wire::default() };
@@ -229,7 +229,7 @@ fn silent_replicas_and_large_committees_succeed_as_often_as_the_model_says() {
 fn without_loss_every_replica_replies_to_every_request() {
     let still = point((4, 1), 0.0, (0, 0));
     let mut spec = still.spec(None, Duration::from_secs(20));
-    // Messages of one phase overtake those of another.
+    // Messages of one phase overtake messages of another.
     spec.network.jitter.max_ms = DELAY_MS;
     let report = run(&spec, 1, &commands);
     assert!(report.violation.is_none(), "{:?}", report.violation);
@@ -237,7 +237,7 @@ fn without_loss_every_replica_replies_to_every_request() {
     assert!(by_replies[4] > 200 && by_replies[..4] == [0; 4], "{by_replies:?}");
 }
 
-/// Loss rises from nothing to 10 % and falls again, twice. The remedy needs some dozens of slots to follow.
+/// Loss rises from zero to 10 % and falls again, twice. The remedy takes a few dozen slots to adapt.
 #[test]
 fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
     let all = || (0..4).map(quorate_simulator::network::End::Replica).collect::<Vec<_>>();
@@ -262,8 +262,8 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
     assert!(messages_with < 1.7 * messages_without, "{messages_with:.1} messages, {messages_without:.1} without");
 }
 
-/// Replies are lost as often as votes here. With four replicas, copies of votes alone leave 0.92 of the requests with two
-/// replies.
+/// Replies are lost as often as votes here. With four replicas, copies of votes alone leave two replies for 92 % of the
+/// requests.
 #[test]
 fn the_adaptive_remedy_copies_replies_where_these_are_lost_too() {
     let measure = |remedy| {
@@ -287,8 +287,8 @@ fn the_adaptive_remedy_costs_nothing_without_loss() {
     assert_eq!((with.delivered, with.trace_hash), (without.delivered, without.trace_hash));
 }
 
-/// Mean and percentiles of a request's latency, over the node's own UDP and DTLS. Ten simulated minutes of requests, one
-/// after the other, at each point.
+/// Mean and percentiles of a request's latency, over the node's own UDP and DTLS. Ten simulated minutes of consecutive
+/// requests at each point.
 #[test]
 fn the_latency_over_udp_is_that_of_the_model() {
     let points = [

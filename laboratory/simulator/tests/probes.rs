@@ -10,7 +10,7 @@ use quorate_simulator::{SimReport, SimSpec, run};
 use quorate_types::ReplicaStages;
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageCounts};
 
-/// PBFT with codes, signed requests and sealed replies, and costs for everything that a replica does.
+/// PBFT with MACs, signed requests and authenticated replies, and nonzero costs for everything that a replica does.
 fn everything() -> SimSpec {
     let mut costs = CostTable::shipped();
     (costs.core.round_us, costs.core.handle_us, costs.journal.record_us) = (0.4, 0.3, 0.2);
@@ -91,7 +91,7 @@ fn stages_count_the_messages_that_had_them() {
         assert!(near(count(message, Stage::Marshal), sent / 3 * blocks), "{message:?}");
     }
     assert!(near(count(Request, Stage::Execute), count(Request, Stage::Unmarshal)));
-    // A code for each peer: the same for all messages with one. A COMMIT has none.
+    // One MAC per peer, the same for all messages that have MACs. A COMMIT has none.
     let of = |message: MessageKind, stage: Stage| {
         let own = costs.iter().find(|cost| (cost.message, cost.stage) == (message, stage));
         own.and_then(|cost| cost.nanoseconds).expect("it was charged")

@@ -1,4 +1,4 @@
-//! Replicas that were away for longer than blocks are retained catch up by fetching the state of a checkpoint.
+//! Replicas that were down for longer than blocks are retained catch up by fetching a checkpoint's state.
 
 use crate::common::commands;
 use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
@@ -15,12 +15,13 @@ use std::time::Duration;
 
 /// Start and end of a replica's absence, in milliseconds.
 const GONE: (f64, f64) = (100.0, 500.0);
-/// A time well after the replica has caught up.
+/// A time well after the replica has caught up, in milliseconds.
 const LATER_MS: f64 = 700.0;
-/// While a replica fetches a state, the cluster keeps at least this part of its throughput in each window.
+/// Window in which the cluster must keep a minimum share of its throughput while a replica fetches a state, in
+/// milliseconds.
 const WINDOW_MS: f64 = 20.0;
 const MIN_PART: f64 = 0.8;
-/// Latest opportunity at which a lie begins: each of three peers serves about a third of a state's chunks.
+/// Latest chunk at which a peer starts to lie: each of three peers serves about a third of a state's chunks.
 const LATEST_CHANCE: u32 = 5;
 
 fn crashed(replica: u16) -> FaultSpec {
@@ -51,7 +52,7 @@ fn assert_undisturbed(report: &SimReport, until: Time, case: &str) {
     }
 }
 
-/// A replica is away and catches up. Then another one crashes for good, so nothing is ordered without the first.
+/// A replica is down and catches up. Then another one crashes for good, so nothing is ordered without the first.
 fn comes_back(protocol: ProtocolKind, fault: FaultSpec) {
     let mut spec = short_memory(protocol);
     let case = format!("{protocol}, {fault:?}");
@@ -70,7 +71,7 @@ fn comes_back(protocol: ProtocolKind, fault: FaultSpec) {
     assert!(end > then.heights[usize::from(AWAY)] + 20, "{case}: nothing is ordered with its votes");
 }
 
-/// A store whose state has several chunks, and a replica that is away from the start.
+/// A store whose state has several chunks, and a replica that is down from the start.
 fn store(protocol: ProtocolKind) -> SimSpec {
     let mut spec = with_records(short_memory(protocol));
     let away = FaultSpec::Restart { at_ms: 1.0, for_ms: GONE.1, replica: AWAY, journal: Leaves::Written };
@@ -95,7 +96,7 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
     }
 }
 
-/// One of the three peers is honest for its first chunks. Its first lie is detected, whichever chunk it is about.
+/// One of the three peers is honest for its first chunks. Its first lie is detected, regardless of the chunk.
 #[test]
 fn a_peer_that_lies_after_honest_chunks_is_detected() {
     for (liar, chance) in (0..3).flat_map(|liar| (1..=LATEST_CHANCE).map(move |chance| (liar, chance))) {
@@ -109,10 +110,10 @@ fn a_peer_that_lies_after_honest_chunks_is_detected() {
     }
 }
 
-/// The replica crashes during the transfer, and resumes it without fetching any chunk again.
+/// The replica crashes during the transfer, and resumes it without fetching any chunk twice.
 fn resumes_the_transfer(protocol: ProtocolKind) {
     let mut spec = store(protocol);
-    // Peers keep one state until the whole transfer is done.
+    // Peers keep the same state until the transfer is complete.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (240, 2 << 20);
     let calm = run(&spec, 1, &records);
     let (undisturbed, adopted) = last_adopted(judged(&calm, &[AWAY], "calm"), AWAY).expect("a state was fetched");
@@ -132,7 +133,7 @@ fn resumes_the_transfer(protocol: ProtocolKind) {
     assert!(second.adopted.is_some(), "{case}: {fetched:?}");
 }
 
-/// f replicas are away at the same time.
+/// f replicas are down at the same time.
 fn two_come_back(protocol: ProtocolKind) {
     let mut spec = short_memory(protocol);
     spec.quorum = Quorum::of(7).expect("a sound size");
@@ -146,7 +147,7 @@ fn two_come_back(protocol: ProtocolKind) {
     assert_undisturbed(&report, last, &case);
 }
 
-/// The memory of a replica does not grow with the length of the run.
+/// A replica's memory use does not grow with the length of the run.
 fn memory_does_not_grow(protocol: ProtocolKind) {
     let lives = |duration| {
         let mut spec = with_records(short_memory(protocol));
@@ -170,7 +171,8 @@ fn memory_does_not_grow(protocol: ProtocolKind) {
     }
 }
 
-/// Prints how many times as fast as the others commit a replica catches up, by blocks and by a state, and checks both.
+/// Prints and checks the speed at which a replica catches up, by blocks and by a state, relative to the commits of the
+/// others.
 fn catches_up_faster_than_others_commit(protocol: ProtocolKind) {
     let speed = |spec: &SimSpec| {
         let report = run(spec, 1, &commands);

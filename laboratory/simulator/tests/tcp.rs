@@ -1,4 +1,4 @@
-//! The stand-in for the kernel's TCP: two endpoints, a line that loses what a test says, and virtual time.
+//! The TCP model: two endpoints, a link with scripted losses, and virtual time.
 
 use quorate_simulator::links::{Purpose, Random};
 use quorate_simulator::network::{Endpoint, Segment, TcpCounts, TcpOptions, Todo};
@@ -6,7 +6,7 @@ use quorate_types::Time;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
-/// Of the tests' line, in one direction.
+/// Delay of the tests' link in one direction, in nanoseconds.
 const DELAY: u64 = 10 * MS;
 const ROUND_TRIP: u64 = 2 * DELAY;
 const TICK: u64 = 4 * MS;
@@ -27,18 +27,18 @@ enum Happens {
     Wakes(usize),
 }
 
-/// What a line does with the packet of this number, from this end: delays in nanoseconds, one for each copy.
+/// Fate of a packet, given the sending end, its number and its contents: delays in nanoseconds, one per copy.
 type Fate<'a> = &'a mut dyn FnMut(usize, usize, &Segment) -> Vec<u64>;
 
-/// Two endpoints, and the line between them.
+/// Two endpoints, and the link between them.
 struct Line {
     now: u64,
     ends: [Endpoint; 2],
     due: BTreeMap<(u64, u64), Happens>,
     events: u64,
-    /// When, by which end, and what.
+    /// Sent segments: time, end and segment.
     sent: Vec<(u64, usize, Segment)>,
-    /// Bytes that arrived in order at each end, and when.
+    /// Bytes received in order at each end, with the time.
     progress: [Vec<(u64, u64)>; 2],
 }
 
@@ -48,7 +48,7 @@ impl Line {
         Line { now: 0, ends, due: BTreeMap::new(), events: 0, sent: Vec::new(), progress: [Vec::new(), Vec::new()] }
     }
 
-    /// Has exchanged messages, so both ends know the round trip and expect answers.
+    /// Returns a link that has exchanged messages, so that both ends have a round-trip estimate and expect answers.
     fn warm(options: TcpOptions) -> Line {
         let mut line = Line::new(options);
         for _ in 0..40 {
@@ -59,7 +59,7 @@ impl Line {
         line
     }
 
-    /// A message there and, as soon as it arrives, one back.
+    /// Sends a message and, as soon as it arrives, one back.
     fn exchange(&mut self, bytes: u64) {
         self.write(0, bytes, &mut every);
         self.run(self.now + DELAY, &mut every);
@@ -120,7 +120,7 @@ impl Line {
         self.now = until;
     }
 
-    /// Returns when the segments with bytes were sent by an end.
+    /// Returns the times at which an end sent segments with data.
     fn data(&self, end: usize) -> Vec<u64> {
         self.sent.iter().filter(|(_, by, segment)| *by == end && segment.bytes > 0).map(|(at, ..)| *at).collect()
     }
@@ -134,12 +134,12 @@ impl Line {
     }
 }
 
-/// Nothing is lost.
+/// Delivers every packet.
 fn every(_: usize, _: usize, _: &Segment) -> Vec<u64> {
     vec![DELAY]
 }
 
-/// Loses the packets of these numbers.
+/// Loses the packets with these numbers.
 fn without(lost: &[usize]) -> impl FnMut(usize, usize, &Segment) -> Vec<u64> + '_ {
     |number, _, _| if lost.contains(&number) { Vec::new() } else { vec![DELAY] }
 }
@@ -200,8 +200,8 @@ fn acknowledgements_wait_less_than_the_minimum_timeout() {
     assert_eq!(line.counts(0).retransmissions, 0);
 }
 
-/// What the paper sees as plateaus: a lost lone segment costs the minimum timeout and the round trip, then twice as
-/// long for each further loss.
+/// Reproduces the plateaus of the paper: losing a single segment costs the minimum timeout plus the round trip, and
+/// each further loss costs twice as much.
 #[test]
 fn a_lost_lone_segment_costs_multiples_of_the_minimum_timeout() {
     for minimum in [200 * MS, 40 * MS, 5 * MS] {
@@ -212,7 +212,7 @@ fn a_lost_lone_segment_costs_multiples_of_the_minimum_timeout() {
         line.run(begins + 20 * minimum + 20 * ROUND_TRIP, &mut without(&[0, 1, 2]));
         let after: Vec<u64> = line.data(0).iter().map(|at| at - begins).collect();
         assert_eq!(after.len(), 4, "{after:?}");
-        // The acknowledgement may have waited, which the smoothed round trip contains.
+        // The smoothed round trip includes a possible delay of the acknowledgement.
         let timeout = after[1];
         assert_between(timeout, ROUND_TRIP.min(2 * ROUND_TRIP) + minimum, ROUND_TRIP + minimum + 8 * MS);
         assert_eq!(after[2..], [2 * timeout, 4 * timeout], "the probe, the timeout, and twice the timeout");
@@ -268,7 +268,7 @@ fn three_later_segments_reveal_a_loss_at_once_and_fewer_after_a_while() {
     assert!(line.data(0)[4] - begins > 200 * MS, "only the timeout");
 }
 
-/// The numbers of full segments that leave in each round trip.
+/// Returns the number of full segments sent in each round trip.
 fn rounds(line: &Line, begins: u64) -> Vec<usize> {
     let mut rounds = Vec::new();
     for at in line.data(0) {
@@ -326,7 +326,7 @@ fn segments_carry_what_waits_in_one_stream() {
     assert_eq!(line.ends[0].unacknowledged_bytes(), 3100);
 }
 
-/// Whatever a line does, all bytes arrive in both directions, in order, and then nothing is on its way any more.
+/// Under any faults of the link, all bytes arrive in both directions, in order, after which nothing is in flight.
 #[test]
 fn everything_arrives_over_a_line_that_loses_duplicates_and_reorders() {
     for seed in 0..40 {

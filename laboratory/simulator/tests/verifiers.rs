@@ -1,4 +1,4 @@
-//! What verification costs: sums of keys, and threads that verify for a replica.
+//! Cost of verification: sums of keys, and threads that verify for a replica.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -25,7 +25,7 @@ fn completed(report: &SimReport) -> u64 {
     report.load.as_ref().expect("the load is over").completed
 }
 
-/// Costs of BLS where only additions of keys cost anything: a microsecond each.
+/// Costs of BLS in which only additions of keys cost anything: one microsecond each.
 fn additions_only(way: BlsVerification, signatures: Signatures) -> SimSpec {
     let scheme = way.of(SchemeKind::BLS12_381);
     let mut spec =
@@ -42,7 +42,7 @@ fn a_certificate_costs_the_additions_of_keys_that_verifying_it_takes() {
     for (way, in_assembly) in
         [(BlsVerification::Each, false), (BlsVerification::Cached, true), (BlsVerification::Aggregate, true)]
     {
-        // The replicas make and verify real sums, and count.
+        // The replicas compute, verify and count real aggregates.
         let real = run(&additions_only(way, Signatures::Real), 1, &commands);
         let certificates = grown(&real, |status| status.certificates_verified);
         let additions = grown(&real, |status| status.key_additions);
@@ -52,7 +52,7 @@ fn a_certificate_costs_the_additions_of_keys_that_verifying_it_takes() {
         let cost_us = charged(&real).replicas.crypto_us(Primitive::VerifyAggregate);
         match in_assembly {
             false => assert_eq!(cost_us, additions as f64, "{way}"),
-            // Who assembles a certificate adds up the keys as well, once for each six who verify it.
+            // The replica that assembles a certificate adds up the keys as well, once per six verifications by others.
             true => {
                 let expected = additions as f64 * 7.0 / 6.0;
                 assert!((cost_us - expected).abs() <= expected * 0.1, "{way}: {cost_us} us, {additions} additions");
@@ -99,7 +99,7 @@ fn other_threads_verify_what_clients_sign() {
     assert!(completed(&helped) > completed(&alone) * 99 / 100, "{} and {}", completed(&helped), completed(&alone));
     assert_eq!(busy(&alone), cpu(&alone), "its own thread does everything");
     assert!(busy(&helped) < 0.7 * busy(&alone), "{} us of {}", busy(&helped), busy(&alone));
-    // The work is done all the same, by other threads, which count for the replica.
+    // The same work is done by other threads, whose time counts towards the replica.
     let verifying = |report: &SimReport| {
         let us = charged(report).replicas.us(Work::Verifications);
         us / completed(report) as f64
@@ -119,7 +119,7 @@ fn one_slow_thread_makes_clients_wait_and_loses_nothing() {
     let report = run(&spec, 1, &commands);
     let load = report.load.as_ref().expect("the load is over");
     charged(&report);
-    // The thread has work all the time, in batches of 64, and does nothing else but verify what clients sign.
+    // The thread is always busy, in batches of 64, and only verifies clients' signatures.
     let (count, us) = spec.costs.signatures["ed25519"].verify_us.last().expect("it is the largest batch");
     let most = load.window.as_secs_f64() * 1e6 * f64::from(*count) / us;
     let done = load.completed as f64 / most;
@@ -151,7 +151,7 @@ fn a_network_apart_reads_hashes_and_writes_off_the_core() {
     let core = |report| per_command(report, grown(report, |status| status.threads.core_ns));
     let network = per_command(&apart, grown(&apart, |status| status.threads.network_ns.unwrap_or(0)));
     assert_eq!(grown(&alone, |status| status.threads.network_ns.unwrap_or(0)), 0);
-    // What the network does is what the core did before: reading, hashing, writing.
+    // The network thread does work that the core thread did before: reading, hashing, writing.
     let us = |report: &SimReport, work| charged(report).replicas.us(work) / completed(report) as f64;
     let moved: f64 = [Work::Reads, Work::Writes, Work::ReceivedBytes, Work::SentBytes, Work::Hashes, Work::HashedBytes]
         .map(|work| us(&apart, work))
@@ -159,7 +159,7 @@ fn a_network_apart_reads_hashes_and_writes_off_the_core() {
         .sum();
     assert!(network > moved * 0.8, "{network} us, of which {moved} for system calls, bytes and hashes");
     assert!(core(&apart) < core(&alone) - 0.5 * moved, "{} us of {}", core(&apart), core(&alone));
-    // All three stages count for the replica.
+    // All three stages count towards the replica.
     let cpu = per_command(&apart, grown(&apart, |status| status.cpu_ns));
     let verifiers = per_command(&apart, grown(&apart, |status| status.threads.verifiers_ns));
     assert!((cpu - core(&apart) - network - verifiers).abs() < 0.01, "{cpu} us");

@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Timeout for a test that hangs; no other verdict depends on time.
+/// Timeout that detects a hanging test; no other verdict depends on time.
 const HANG: Duration = Duration::from_secs(60);
 
 /// A keyed hash as a signature: the "public key" is the key.
@@ -41,7 +41,7 @@ impl Signer for ToyKey {
     }
 }
 
-/// Every honest replica's key is its id.
+/// Verifier for which every honest replica's key is its ID.
 pub struct ToyVerifier;
 
 impl Verifier for ToyVerifier {
@@ -72,24 +72,24 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
     end_of(cluster, LocalEnd::Client(ClientId(client.into())))
 }
 
-/// A transport and a channel that work together.
+/// A compatible pair of transport and channel.
 pub trait Stack {
-    /// Frames arrive in the order in which they were sent.
+    /// Returns whether frames arrive in the order of sending.
     fn keeps_order() -> bool {
         true
     }
-    /// Votes may be lost, and overtake others.
+    /// Returns whether votes may be lost, and may overtake others.
     fn loses_votes() -> bool {
         false
     }
     const OVER_PACKETS: bool = false;
-    /// Returns what the replica listens on: one of the two sockets with its port, or a new one.
+    /// Returns the replica's listening endpoint: one of the two sockets that hold its port, or a new one.
     fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
         held.0.unwrap_or_else(|| TcpListener::bind(address).expect("the port is free again")).into()
     }
     fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
-    /// The bare channel of a client that dials a replica.
+    /// Returns the bare channel of a client that dials a replica.
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel>;
 }
 
@@ -124,7 +124,7 @@ impl Stack for TcpTls {
     }
 }
 
-/// TCP with a channel that changes every byte, as TLS does: the path that seals and opens frames.
+/// TCP with a channel that changes every byte, as TLS does, to test the path that encrypts and decrypts frames.
 pub struct TcpMasked;
 
 impl Stack for TcpMasked {
@@ -142,7 +142,7 @@ impl Stack for TcpMasked {
     }
 }
 
-/// A pair over packets.
+/// Declares a stack of a packet transport and a channel.
 macro_rules! packets {
     ($name:ident, $transport:expr, $channel:expr) => {
         packets!($name, $transport, $channel, QuicVotes::Stream);
@@ -195,7 +195,7 @@ packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS);
 packets!(SctpPlain, TransportKind::SCTP, ChannelKind::PLAIN);
 packets!(SctpDtls, TransportKind::SCTP, ChannelKind::DTLS);
 
-/// The kernel's SCTP with a channel.
+/// Declares a stack of the kernel's SCTP and a channel.
 macro_rules! kernel_sctp {
     ($name:ident, $channel:expr) => {
         pub struct $name;
@@ -229,7 +229,7 @@ macro_rules! kernel_sctp {
 kernel_sctp!(KernelSctpPlain, ChannelKind::PLAIN);
 kernel_sctp!(KernelSctpTls, ChannelKind::TLS);
 
-/// Says why this kernel cannot use SCTP; `None` if it can.
+/// Returns the reason why this kernel cannot use SCTP; `None` if it can.
 pub fn sctp_obstacle() -> Option<String> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let refused = TransportKind::SCTP_KERNEL.carrier().listen(&address.into()).err()?;
@@ -274,7 +274,7 @@ impl Channel for Masked {
     }
 }
 
-/// A transport and everything that it reported.
+/// A transport, and all events that it reported.
 pub struct End {
     pub transport: Box<dyn Transport>,
     pub events: Vec<Event>,
@@ -303,7 +303,7 @@ impl End {
         self.events.iter().filter(|event| matches!(event, Event::Received { .. })).count()
     }
 
-    /// The newest link to a remote.
+    /// Returns the newest link to a remote.
     pub fn link_to(&self, to: Remote) -> Option<LinkId> {
         self.events.iter().rev().find_map(|event| match event {
             Event::Connected { link, remote } if *remote == to => Some(*link),
@@ -323,12 +323,12 @@ impl End {
     }
 }
 
-/// Polls all ends in turn until `wanted` is true.
+/// Polls all ends in rotation until `wanted` is true.
 pub fn drive<const N: usize>(ends: [&mut End; N], what: &str, wanted: impl Fn(&[&mut End; N]) -> bool) {
     drive_with(ends, what, |ends| wanted(ends));
 }
 
-/// Does the same, for tests that act between the polls.
+/// Does the same, for tests that act between polls.
 pub fn drive_with<const N: usize>(
     mut ends: [&mut End; N],
     what: &str,
@@ -341,15 +341,15 @@ pub fn drive_with<const N: usize>(
     }
 }
 
-/// Addresses of a cluster on loopback, with the listeners that hold their ports.
+/// Addresses of a cluster on loopback, with the listeners that reserve their ports.
 pub struct Ground {
     pub committee: Committee,
     pub listeners: Vec<Option<TcpListener>>,
-    /// Sockets of UDP with the same ports.
+    /// UDP sockets with the same ports.
     sockets: Vec<Option<UdpSocket>>,
 }
 
-/// Binds a port for both TCP and UDP.
+/// Binds the same port for TCP and UDP.
 fn both(address: &str) -> (TcpListener, UdpSocket) {
     loop {
         let listener = TcpListener::bind(address).expect("a free port");
@@ -373,7 +373,7 @@ impl Ground {
         Ground { committee, listeners: listeners.collect(), sockets: sockets.collect() }
     }
 
-    /// The listeners, by replica.
+    /// Returns the listeners, by replica.
     pub fn into_listeners(self) -> Vec<TcpListener> {
         self.listeners.into_iter().flatten().collect()
     }
@@ -382,7 +382,7 @@ impl Ground {
         self.committee.members[usize::from(replica)].address.socket().expect("its host is a number")
     }
 
-    /// The replica's transport. The second call binds the port anew.
+    /// Creates the replica's transport. A second call binds the port again.
     pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: impl Into<WireSettings>) -> End {
         let at = usize::from(replica);
         let endpoint = S::bind((self.listeners[at].take(), self.sockets[at].take()), self.address(replica));
@@ -398,7 +398,7 @@ impl Ground {
     }
 }
 
-/// Redials fast, so that tests are fast.
+/// Returns a configuration with short redial intervals, which makes tests fast.
 pub fn quick() -> LinkConfig {
     LinkConfig { min_reconnect_ms: 5, max_reconnect_ms: 50, ..LinkConfig::default() }
 }

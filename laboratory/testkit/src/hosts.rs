@@ -1,5 +1,5 @@
-//! Two hosts in virtual time, with the router of [`quorate_network::transports`] before their machines, and anybody who sends
-//! packets in the name of an address.
+//! Two hosts in virtual time, with the router of [`quorate_network::transports`] in front of their machines, and third
+//! parties that send packets with spoofed source addresses.
 
 use crate::pair::MS;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time that a packet takes from one host to another.
+/// One-way delay of a packet between hosts, in nanoseconds.
 pub const DELAY_NS: u64 = 25 * MS;
 pub const ROUND_TRIP: Duration = Duration::from_nanos(2 * DELAY_NS);
 
@@ -18,13 +18,13 @@ pub const ROUND_TRIP: Duration = Duration::from_nanos(2 * DELAY_NS);
 pub struct Host {
     pub address: SocketAddr,
     end: ChannelConfig,
-    /// It takes new connections.
+    /// Whether it accepts connections.
     accepts: bool,
     router: Router,
     pub machines: BTreeMap<u64, Box<dyn Machine>>,
-    /// Addresses of their remotes.
+    /// Remote address of each connection.
     remotes: BTreeMap<u64, SocketAddr>,
-    /// Connections whose remotes have moved, with the old address and the new one.
+    /// Connections whose remotes have moved, with the old and the new address.
     pub moves: Vec<(u64, SocketAddr, SocketAddr)>,
     pub established: Vec<u64>,
     pub frames: Vec<Bytes>,
@@ -36,15 +36,15 @@ pub struct Field {
     port: u16,
     wire: Wire,
     pub hosts: Vec<Host>,
-    /// Packets on the way, by arrival and number, with their source and destination.
+    /// Packets in flight, by arrival time and number, with their source and destination.
     flying: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Bytes)>,
     sent: u64,
     made: u64,
-    /// Every packet that a machine sent, with its source and destination.
+    /// Every packet sent by a machine, with its source and destination.
     pub trace: Vec<(SocketAddr, SocketAddr, Bytes)>,
-    /// Every answer to a packet of no connection, with its destination.
+    /// Every answer to a packet without a connection, with its destination.
     pub answers: Vec<(SocketAddr, Bytes)>,
-    /// Address from which copies of the packets of host 0 are sent, which overtake them; with the bytes copied.
+    /// Source address for copies of host 0's packets, which overtake the originals, and the number of bytes copied.
     pub copier: Option<(SocketAddr, usize)>,
 }
 
@@ -95,7 +95,7 @@ impl Field {
         self.made
     }
 
-    /// Begins an attempt to reach another host, which is a replica.
+    /// Dials another host, which is a replica.
     pub fn dial(&mut self, from: usize, to: usize, expects: ReplicaId) -> u64 {
         let other = self.hosts[to].address;
         let id = self.open(from, other, Side::Initiator { expects });
@@ -110,7 +110,7 @@ impl Field {
         });
     }
 
-    /// Puts a packet on the way, whoever sent it.
+    /// Sends a packet with an arbitrary source address.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, packet: Bytes, delay_ns: u64) {
         self.sent += 1;
         self.flying.insert((self.now + Duration::from_nanos(delay_ns), self.sent), (from, to, packet));
@@ -181,18 +181,18 @@ impl Field {
         self.step(at, id, |machine, now, out| machine.packet(now, packet, out));
     }
 
-    /// Returns the bytes of answers to others than these addresses.
+    /// Returns the bytes of answers sent to other addresses than these.
     pub fn answers_elsewhere(&self, honest: &[SocketAddr]) -> usize {
         let others = self.answers.iter().filter(|(to, _)| !honest.contains(to));
         others.map(|(_, answer)| answer.len()).sum()
     }
 
-    /// Gives the flows of a host another source address, as a NAT does. What is sent to the old one is lost.
+    /// Changes the source address of a host's flows, as a NAT does. Packets to the old address are lost.
     pub fn rebind(&mut self, at: usize, address: SocketAddr) {
         self.hosts[at].address = address;
     }
 
-    /// Runs until `wanted`, or for `limit` from now. Returns whether it was reached.
+    /// Runs until `wanted`, or for `limit` from now. Returns whether `wanted` became true.
     pub fn run(&mut self, limit: Duration, wanted: impl Fn(&Field) -> bool) -> bool {
         let limit = self.now + limit;
         while !wanted(self) {

@@ -1,4 +1,4 @@
-//! Two machines in virtual time, and a link between them that does what a test wants.
+//! Two machines in virtual time, and a link between them with scripted behaviour.
 
 use bytes::Bytes;
 use quorate_network::channels::{Loss, Machine, Output};
@@ -9,10 +9,10 @@ use std::time::Duration;
 pub const A: usize = 0;
 pub const B: usize = 1;
 pub const MS: u64 = 1_000_000;
-/// Packets that an end may take for one test: beyond it, the two talk without end.
+/// Maximum packets to one end in one test; more indicate an endless exchange.
 const MAX_PACKETS: usize = 1_000_000;
 
-/// What becomes of a packet, by time and sender: its delays in nanoseconds, none if it is lost.
+/// Fate of a packet, by time and sender: the delays of its copies in nanoseconds, empty if it is lost.
 pub type Fate = Box<dyn FnMut(Time, usize, &Bytes) -> Vec<u64>>;
 
 /// Two ends and the link between them.
@@ -20,15 +20,15 @@ pub struct Net {
     pub now: Time,
     pub ends: [Box<dyn Machine>; 2],
     pub fate: Fate,
-    /// Packets on the way, by arrival and number.
+    /// Packets in flight, by arrival time and number.
     pub flying: BTreeMap<(Time, u64), (usize, Bytes)>,
     sent: u64,
     pub frames: [Vec<(Time, Bytes)>; 2],
     pub established: [bool; 2],
     pub lost: [Option<Loss>; 2],
-    /// Changes of the longest packets that the path carries: when, and the bytes before and after.
+    /// Path MTU changes: the time, and the bytes before and after.
     pub paths: [Vec<(Time, usize, usize)>; 2],
-    /// Of each packet: its time, its sender and its length.
+    /// Time, sender and length of each packet.
     pub trace: Vec<(Time, usize, usize)>,
 }
 
@@ -81,7 +81,7 @@ impl Net {
         });
     }
 
-    /// Runs until `wanted`, or for `limit_ms` from now. Returns whether it was reached.
+    /// Runs until `wanted`, or for `limit_ms` from now. Returns whether `wanted` became true.
     pub fn run(&mut self, limit_ms: u64, wanted: impl Fn(&Net) -> bool) -> bool {
         let limit = Time(self.now.0 + limit_ms * MS);
         while !wanted(self) {
@@ -115,12 +115,12 @@ impl Net {
     }
 }
 
-/// Every packet takes 10 ms.
+/// Delays every packet by 10 ms.
 pub fn even() -> Fate {
     Box::new(|_, _, _| vec![10 * MS])
 }
 
-/// Choices that a seed determines (xorshift). The seed must not be zero.
+/// Pseudorandom choices (xorshift). The seed must not be zero.
 pub struct Random(pub u64);
 
 impl Random {
@@ -132,7 +132,7 @@ impl Random {
     }
 }
 
-/// Loses, repeats and delays packets at random, each `one_in` at random.
+/// Loses, duplicates and delays random packets, each with probability 1/`one_in`.
 pub fn rough(seed: u64, one_in: u64) -> Fate {
     let mut random = Random(seed | 1);
     Box::new(move |_, _, _| {

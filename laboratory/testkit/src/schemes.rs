@@ -1,4 +1,5 @@
-//! Two schemes made of hashes that are in no list. They show that a scheme is one file; they protect nothing.
+//! Two schemes built from hashes, outside the list of shipped ones. They show that a scheme is one file; they protect
+//! nothing.
 
 use bytes::Bytes;
 use quorate_crypto::scheme::{
@@ -8,9 +9,10 @@ use quorate_crypto::statements::Statements;
 use quorate_crypto::{CryptoError, SEED_BYTES, SchemeKind, Zeroizing};
 use quorate_types::{Committee, Hasher, ReplicaId, Signers};
 
-/// A proof is the exclusive or of all signatures, so its length is independent of the number of signers.
+/// Scheme whose proof is the exclusive or of all signatures, so that its length is independent of the number of
+/// signers.
 pub const AGGREGATE: SchemeKind = SchemeKind::of(&Aggregate);
-/// A signature has a tag for each member, which only that member can check.
+/// Scheme whose signature has a tag per member, which only that member can verify.
 pub const TAGS: SchemeKind = SchemeKind::of(&Tags);
 
 const DIGEST_BYTES: usize = 32;
@@ -39,12 +41,13 @@ impl PrivateKey for Seed {
     }
 }
 
-/// Differs from every signature: signatures are `toy1` hashes of a key and a message that begins with a tag.
+/// Returns a proof of possession, which differs from every signature: signatures are `toy1` hashes of a key and a
+/// message that begins with a tag.
 fn possession_of(public_key: &[u8]) -> [u8; DIGEST_BYTES] {
     hash(&[b"possession", public_key])
 }
 
-/// The key of the aggregate toy; its committees list a proof of possession.
+/// The key of the aggregate toy, whose committees list a proof of possession.
 struct Proven(Box<dyn PrivateKey>);
 
 impl PrivateKey for Proven {

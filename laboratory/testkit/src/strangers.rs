@@ -1,6 +1,6 @@
-//! Two honest sessions of one address behind one router, as when a remote has restarted, and anything that others send:
-//! off the path in the names of both ends, and from addresses of their own. The fuzz targets `sessions_*` have the same
-//! body.
+//! Two honest sessions of one address behind one router, as after a remote's restart, and arbitrary packets from third
+//! parties: off-path, with the source addresses of both ends, and from their own addresses. The fuzz targets
+//! `sessions_*` have the same body.
 
 use crate::ends::{client_end, replica_end};
 use crate::hosts::{Field, ROUND_TRIP};
@@ -11,14 +11,14 @@ use quorate_types::{ClusterId, ReplicaId};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Round trips within which a session is established after the last foreign packet and the dial.
+/// Round trips within which a session must be established after the last foreign packet and the dial.
 const MAX_ROUND_TRIPS: u32 = 12;
-/// Acts of a run, at most, and the time that one takes.
+/// Maximum actions of a run; the next constant is the duration of one.
 const MAX_ACTS: usize = 60;
 const MAX_WAIT_MS: u64 = 60;
-/// Longest packet of a stranger, in bytes.
+/// Maximum size of a third party's packet, in bytes.
 const MAX_PACKET_BYTES: usize = 1_500;
-/// Bytes that an end may send to an address that is not proved, for each byte that came from there.
+/// Bytes that an end may send to an unverified address per byte received from it.
 const MAX_AMPLIFICATION: usize = 3;
 /// Replica 0, which dials, and replica 1.
 const A: usize = 0;
@@ -28,7 +28,7 @@ fn stranger(number: u8) -> SocketAddr {
     ([198, 51, 100, number], 9).into()
 }
 
-/// Takes some bytes from the front of the data, or as many as there are.
+/// Takes up to `bytes` bytes from the front of the data.
 fn take<'a>(data: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (taken, rest) = data.split_at(bytes.min(data.len()));
     *data = rest;
@@ -39,16 +39,16 @@ fn number(data: &mut &[u8]) -> usize {
     take(data, 2).iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The field, and what strangers know: the first packet of somebody else, which has the form of a genuine one.
+/// The field, and the third parties' knowledge: another session's first packet, which has the form of a genuine one.
 struct Run {
     field: Field,
     foreign: Vec<Bytes>,
-    /// Bytes that strangers sent from addresses of their own.
+    /// Bytes that third parties sent from their own addresses.
     from_strangers: usize,
 }
 
 impl Run {
-    /// Makes the packet of a stranger: its own bytes, or a foreign one that is changed in a place.
+    /// Creates a third party's packet: arbitrary bytes, or a modified foreign packet.
     fn packet(&self, data: &mut &[u8]) -> Bytes {
         let (kind, length, at) = (number(data), number(data) % MAX_PACKET_BYTES, number(data));
         let bytes = take(data, length.min(40));
@@ -60,7 +60,7 @@ impl Run {
                 packet.iter_mut().skip(at).zip(bytes).for_each(|(byte, other)| *byte = *other);
                 packet.into()
             }
-            // Short data is repeated, so that long packets take few bytes of it.
+            // Short data is repeated, so that long packets consume few bytes of it.
             None => bytes.iter().copied().cycle().take(if bytes.is_empty() { 0 } else { length }).collect(),
         }
     }
@@ -97,7 +97,7 @@ fn field(wire: &Wire, port: u16, dials: bool) -> Field {
     field
 }
 
-/// Returns the packets of another session, of both ends, up to the first frame.
+/// Returns the packets of both ends of another session, up to the first frame.
 fn foreign(wire: &Wire) -> Vec<Bytes> {
     let mut field = field(wire, 5_000, false);
     let id = field.dial(A, B, ReplicaId(1));
@@ -106,11 +106,11 @@ fn foreign(wire: &Wire) -> Vec<Bytes> {
     field.trace.iter().map(|(.., packet)| packet.clone()).collect()
 }
 
-/// Lets the data act before, between and after the dials of two sessions.
+/// Interprets the data as actions before, between and after the dials of two sessions.
 ///
 /// # Panics
-/// If a session is not established within some round trips, if both do not carry a frame, if anybody else owns a
-/// connection, or if more than three times their bytes have gone to strangers.
+/// If a session is not established within a few round trips, if one of them does not carry a frame, if a third party
+/// owns a connection, or if third parties were sent more than three times their own bytes.
 pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
     let wire = Wire { transport, channel, settings: WireSettings::default() };
     let mut run = Run { field: field(&wire, 4_000, true), foreign: foreign(&wire), from_strangers: 0 };

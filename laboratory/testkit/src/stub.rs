@@ -1,4 +1,4 @@
-//! A transport of which a test writes only the methods that it needs.
+//! A transport of which a test implements only the methods that it needs.
 
 use bytes::Bytes;
 use quorate_network::transports::{Counters, Event, LinkId, Transport};
@@ -7,12 +7,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Methods that a test may write. The others of [`Transport`] do nothing: no link is congested, and nothing is unsent.
+/// Methods that a test may implement. The other methods of [`Transport`] do nothing: no link is congested, and nothing
+/// is unsent.
 pub trait Stub: Send {
     fn send_to(&mut self, _to: ReplicaId, _frame: Bytes, _lane: Lane) {}
     fn send(&mut self, _link: LinkId, _frame: Bytes) {}
     /// # Errors
-    /// As the test wants.
+    /// As defined by the test.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
     fn crowd(&self, _link: LinkId) -> u64 {
         0
@@ -22,7 +23,7 @@ pub trait Stub: Send {
     }
 }
 
-/// A stub as a transport.
+/// Adapter from a stub to a transport.
 pub struct Stubbed<S>(pub S);
 
 impl<S: Stub> Transport for Stubbed<S> {

@@ -1,5 +1,5 @@
-//! A transport and a channel over packets that are in no list. They show that each is one file, and that the node and
-//! the simulator run the same one. The transport retransmits by a timer; the channel signs every packet, after a
+//! A packet transport and a channel outside the lists of shipped ones. They show that each is one file, and that node
+//! and simulator run the same one. The transport retransmits by a timer; the channel signs every packet, after a
 //! handshake that it repeats until it is answered.
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -63,7 +63,7 @@ impl Association for Repeating {
     }
 }
 
-/// A packet: a kind, a number, whether the frame continues in the next packet, a part of a frame.
+/// A packet: a kind, a number, whether the frame continues in the next packet, and a part of a frame.
 const DATA: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
 const CLOSE: u8 = 3;
@@ -71,7 +71,7 @@ const CLOSE: u8 = 3;
 /// One end of the toy transport.
 struct Repeater {
     is_open: bool,
-    /// Parts that have not been sent.
+    /// Parts not yet sent.
     waiting: VecDeque<(bool, Bytes)>,
     /// Unacknowledged parts; the first has the number `first`.
     sent: VecDeque<Bytes>,
@@ -263,7 +263,7 @@ impl ChannelSuite for Signed {
 
 type Nonce = [u8; 8];
 
-/// A packet: the sender, its nonce, the nonce that it has received, the length of the signature, the signature, the
+/// A packet: the sender, its nonce, the nonce that it has received, the length of the signature, the signature, and the
 /// frame. A client's "signature" proves nothing: it is a sum that anyone can compute.
 const ID_BYTES: usize = 17;
 const HEAD_BYTES: usize = ID_BYTES + 8 + 8 + 2;
@@ -358,7 +358,7 @@ impl Machine for Signing {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        // An unsigned packet may come from anyone, so the other end is not to blame.
+        // An unsigned packet may come from anyone, so it is not blamed on the other end.
         let Some((id, nonce, echo, frame)) = self.open(packet).filter(|_| !self.is_over) else { return };
         let is_fresh = echo == self.own;
         if !is_fresh {
@@ -367,7 +367,7 @@ impl Machine for Signing {
                 self.theirs = Some(nonce);
                 out.push(self.seal(b""));
             } else if self.theirs != Some(nonce) {
-                // The remote may have restarted. It proves that by signing this end's nonce together with its new one.
+                // The remote may have restarted, and proves it by signing this end's nonce together with its new one.
                 let kept = self.theirs.replace(nonce);
                 out.push(self.seal(b""));
                 self.theirs = kept;

@@ -1,5 +1,5 @@
-//! Certificates that a Byzantine replica makes: genuine ones from others' statements and its own, before any other
-//! replica has them; and forged ones, in the names of replicas that did not sign.
+//! Certificates created by a Byzantine replica: genuine ones from others' statements and its own, before any other
+//! replica has them, and forged ones in the names of replicas that did not sign.
 //!
 //! A proof is the concatenation of the signatures in the order of their signers. Only the host can sign for the
 //! replica, so the replica first sends its statement to itself and receives it back with a signature.
@@ -20,7 +20,7 @@ struct Heard<M> {
     votes: BTreeMap<ReplicaId, Vote>,
     /// Template for the replica's own timeout message.
     like: M,
-    /// Attachment of the replica's own statement, once it was made.
+    /// Attachment of the replica's own statement, if it was sent.
     said: Option<Attachment>,
     /// Whether the certificate was sent.
     shown: bool,
@@ -58,7 +58,7 @@ impl<M: Malleable> Assembler<M> {
         let (view, vote) = (vote.subject.view, vote.clone());
         let like = || Heard { votes: BTreeMap::new(), like: message.clone(), said: None, shown: false };
         let heard = self.timeouts.entry(view).or_insert_with(like);
-        // The honest replica inside makes its own statement too, which does not count here.
+        // The wrapped honest replica also makes a statement, which does not count here.
         if *from != context.me || heard.said.as_ref() == Some(&vote.attachment) {
             heard.votes.insert(*from, vote);
         }
@@ -67,8 +67,8 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// Returns the attachment of the replica's statement: a certificate `views` above the highest (capped at the
-    /// largest view), or genesis if `views` is 0.
+    /// Returns the attachment of the replica's statement: a certificate `views` above the highest (saturating), or
+    /// genesis if `views` is 0.
     fn told(&self, views: u64) -> Attachment {
         let high = self.high.as_ref().map_or(View(0), Certificate::view);
         Attachment::HighView(match views {
@@ -77,8 +77,7 @@ impl<M: Malleable> Assembler<M> {
         })
     }
 
-    /// Once all but one of a quorum have timed out, adds its own timeout, assembles the certificate and sends it to
-    /// all.
+    /// Once a quorum minus one have timed out, adds its own timeout, assembles the certificate and sends it to all.
     pub fn assemble(&mut self, context: &Context, views: u64, actions: &mut Vec<Action<M>>) {
         let (me, quorum, told) = (context.me, context.quorum.quorum(), self.told(views));
         for (view, heard) in self.timeouts.iter_mut().rev().filter(|(_, heard)| !heard.shown) {
@@ -109,7 +108,7 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// Sends a timeout certificate that nobody signed, once per view.
+    /// Sends a timeout certificate without genuine signatures, once per view.
     pub fn forge(&mut self, context: &Context, view: View, actions: &mut Vec<Action<M>>) {
         let Some(high) = self.high.clone().filter(|_| view > self.forged) else { return };
         self.forged = view;

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Rewrites the actions of a replica.
 ///
 /// The host calls [`observe`](Behaviour::observe) before each step of the replica, [`rewrite`](Behaviour::rewrite)
-/// after it, and [`ring`](Behaviour::ring) when the time of [`next`](Behaviour::next) has come. If the host records or
-/// displays the replica's own actions, it does so between the step and the rewriting.
+/// after it, and [`ring`](Behaviour::ring) at the time of [`next`](Behaviour::next). If the host records or displays
+/// the replica's own actions, it does so between the step and the rewriting.
 pub trait Behaviour<M>: Send {
     /// Observes an input before the replica does.
     fn observe(&mut self, input: &Input<M>);
@@ -17,7 +17,7 @@ pub trait Behaviour<M>: Send {
     /// Rewrites the actions of one step.
     fn rewrite(&mut self, now: Time, actions: &mut Vec<Action<M>>);
 
-    /// Returns when to call [`ring`](Behaviour::ring) next.
+    /// Returns the time of the next call to [`ring`](Behaviour::ring).
     fn next(&self) -> Option<Time>;
 
     /// Appends the actions that are due.
@@ -30,7 +30,7 @@ pub trait Behaviour<M>: Send {
     fn refuses_clients(&self, now: Time) -> bool;
 }
 
-/// What a behaviour knows about the cluster.
+/// Knowledge of a behaviour about the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     pub me: ReplicaId,

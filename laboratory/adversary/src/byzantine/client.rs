@@ -3,9 +3,9 @@
 use quorate_types::command::{CLIENT_CODE_BYTES, codes_in};
 use quorate_types::{Bundle, ReplicaId};
 
-/// Returns a client's bundle with a wrong code for each replica that is not `chosen`: the MAC attack of Clement et al.,
+/// Returns a client's bundle with a wrong MAC for each replica that is not `chosen`: the MAC attack of Clement et al.,
 /// "Making Byzantine fault tolerant systems tolerate Byzantine faults" (Aardvark), NSDI 2009, section 3. If the client
-/// signs, the signature is wrong, which all replicas notice.
+/// signs, the signature is wrong, which all replicas detect.
 ///
 /// # Panics
 /// If the bundle has no authenticator.

@@ -14,7 +14,7 @@ const MAX_KEPT: usize = 4096;
 #[derive(Default)]
 pub struct Collected {
     bundles: VecDeque<Bundle>,
-    /// Number of the newest bundles that were not yet relayed.
+    /// Number of the newest bundles that have not yet been relayed.
     fresh: usize,
     /// Index of the old bundle to relay next.
     next: usize,
@@ -32,7 +32,7 @@ impl Collected {
         self.fresh = (self.fresh + bundles.len()).min(MAX_KEPT);
     }
 
-    /// When the replica sends something, also relays all new bundles, and `old` older ones in turn, to all others.
+    /// If the replica sends something, also relays all new bundles and the next `old` older ones to all others.
     pub fn flood<M>(&mut self, old: usize, actions: &mut Vec<Action<M>>) {
         if !actions.iter().any(|action| matches!(action, Action::Send { .. })) {
             return;
@@ -51,7 +51,7 @@ impl Collected {
     }
 
     /// Returns the proposal with `more` further bundles: the newest ones that it does not contain. Includes their
-    /// contents if the proposal includes its own.
+    /// contents if the proposal includes its own bundles' contents.
     pub fn overfill<M: Malleable>(&self, message: &M, more: usize) -> Option<M> {
         let (block, carried) = message.proposed()?;
         let more = self.bundles.iter().rev().filter(|bundle| !block.payload.contains(&bundle.digest())).take(more);

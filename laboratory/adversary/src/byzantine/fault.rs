@@ -11,13 +11,12 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// A Byzantine fault. Its text is the name of its kind, for some followed by `=` and a parameter: `slow`, `slow=50`,
-/// `selective=2+3`. `KIND#K` is honest until its K-th opportunity to lie, so that replicas which distrust it after the
-/// first lie have trusted it until then.
+/// A Byzantine fault. Its text is the name of its kind, optionally followed by `=` and a parameter: `slow`, `slow=50`,
+/// `selective=2+3`. `KIND#K` is honest until its K-th opportunity to lie, and is therefore trusted until then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     chosen: Chosen,
-    /// Number of opportunities to lie that it skips.
+    /// Number of skipped opportunities to lie.
     skipped: u32,
 }
 
@@ -28,7 +27,7 @@ impl<K: Kind + Into<Chosen>> From<K> for Fault {
 }
 
 impl Fault {
-    /// All kinds, with default parameters, taking every opportunity to lie.
+    /// All kinds, with default parameters and without skipped opportunities.
     pub const ALL: [Fault; Chosen::ALL.len()] = {
         let mut all = [Fault { chosen: Chosen::ALL[0], skipped: 0 }; Chosen::ALL.len()];
         let mut at = 0;
@@ -44,8 +43,8 @@ impl Fault {
         self.chosen.facts()
     }
 
-    /// Returns the fault that takes its first opportunity, with this number of it, counted from 1; `None` if its kind
-    /// has no opportunities, or the number is 0.
+    /// Returns the same fault, starting to lie at this opportunity, counted from 1; `None` if its kind has no
+    /// opportunities, or the number is 0.
     pub fn from_opportunity(self, number: u32) -> Option<Fault> {
         let skipped = number.checked_sub(1).filter(|_| self.facts().may_wait)?;
         Some(Fault { skipped, ..self })
@@ -61,7 +60,7 @@ impl Fault {
         self.facts().lies
     }
 
-    /// Returns why replica `me` of `replicas` cannot have this fault, or `None` if it can.
+    /// Returns the reason why replica `me` of `replicas` cannot have this fault; `None` if it can.
     pub fn misfit(self, me: ReplicaId, replicas: usize) -> Option<String> {
         let named = self.chosen.named();
         let last = replicas.saturating_sub(1);

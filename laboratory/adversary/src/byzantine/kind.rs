@@ -6,16 +6,16 @@ use quorate_consensus::config::Dissemination;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};
 
-/// A kind of fault, with its parameter: a file of [`behaviours`](crate::byzantine::behaviours) and a line of its list.
+/// A kind of fault, with its parameter: a file in [`behaviours`](crate::byzantine::behaviours) and a line in its list.
 pub trait Kind: Copy {
     const FACTS: Facts;
-    /// The kind without a parameter in its text.
+    /// The fault without an explicit parameter.
     const DEFAULT: Self;
 
     /// Parses the parameter that follows `=`.
     ///
     /// # Errors
-    /// The problem and its remedy.
+    /// The problem, with a remedy.
     fn parse(parameter: &str) -> Result<Self, String> {
         let _ = parameter;
         Err(format!("`{}` takes no parameter", Self::FACTS.name))
@@ -26,7 +26,7 @@ pub trait Kind: Copy {
         String::new()
     }
 
-    /// Returns the replicas that the parameter names.
+    /// Returns the replicas named by the parameter.
     fn named(&self) -> Signers {
         Signers::empty()
     }
@@ -43,44 +43,43 @@ pub struct Facts {
     /// statements does not lie, and nothing can be proven against it. Parts of a state are not signed, so a forged part
     /// is not a statement.
     pub lies: bool,
-    /// Whether it lies at certain opportunities, and may skip some of them (`KIND#K`).
+    /// Whether it has distinct opportunities to lie, so that it may skip some of them (`KIND#K`).
     pub may_wait: bool,
     pub needs: Needs,
-    /// How commands have to be spread for the fault to have an effect.
+    /// Dissemination of commands with which the fault has an effect.
     pub dissemination: Dissemination,
     pub exposed_by: Exposure,
 }
 
-/// Precondition of a fault's effect, besides messages of the protocol that the replica sends.
+/// Precondition of a fault's effect, besides the protocol messages that the replica sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
     Nothing,
-    /// Time that passes.
+    /// The passage of time.
     Time,
     /// Messages of others.
     Inputs,
-    /// Replicas that ask for blocks or states.
+    /// Replicas that request blocks or states.
     Questions,
-    /// Replicas that were away for longer than the others keep blocks.
+    /// Replicas that were down for longer than the others keep blocks.
     States,
     /// Clients' commands.
     Load,
 }
 
-/// Strongest sign of a fault to an observer who does not know of it, if it has an effect; the weakest kind of sign
-/// first.
+/// Strongest sign of an effective fault to an observer who does not know of it, ordered from weak to strong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exposure {
-    /// Nothing but the work that it causes: nobody can tell it from an honest replica.
+    /// Only the work that it causes: it is indistinguishable from an honest replica.
     Nothing,
-    /// Views that end by a timeout, or commands that take longer: it may be a slow replica, or have a bad link.
+    /// Views that time out, or commands that take longer: it may also be a slow replica, or have a bad link.
     Delays,
-    /// Bundles that the replica refuses, so that clients turn to others.
+    /// Refused bundles, so that clients turn to other replicas.
     Refusals,
-    /// Messages that no honest replica sends: others drop them, and count them by reason.
+    /// Messages that no honest replica sends. Others drop them, and count them by reason.
     Drops,
     /// Two signed statements that contradict each other; see [`Evidence`](quorate_consensus::seam::Evidence). In
-    /// protocols where the fault is no contradiction, less.
+    /// protocols in which the fault is no contradiction, a weaker sign.
     Evidence,
 }
 
@@ -103,10 +102,10 @@ impl Facts {
     }
 }
 
-/// Upper bound on parameters: a day in milliseconds. The same bound applies to views and percentages.
+/// Maximum of a parameter: one day in milliseconds. Views and percentages have the same maximum.
 const MAX_PARAMETER: u64 = 24 * 60 * 60 * 1000;
 
-/// Parses a parameter that is a number.
+/// Parses a number as a parameter.
 pub(crate) fn number(parameter: &str, least: u64) -> Result<u64, String> {
     match parameter.parse::<u64>() {
         Ok(number) if (least..=MAX_PARAMETER).contains(&number) => Ok(number),
@@ -114,7 +113,7 @@ pub(crate) fn number(parameter: &str, least: u64) -> Result<u64, String> {
     }
 }
 
-/// Parses a parameter that is a replica.
+/// Parses a replica as a parameter.
 pub(crate) fn replica(text: &str) -> Result<ReplicaId, String> {
     match text.parse::<u16>() {
         Ok(replica) if usize::from(replica) < MAX_REPLICAS => Ok(ReplicaId(replica)),

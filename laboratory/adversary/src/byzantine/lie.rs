@@ -1,5 +1,5 @@
-//! Functions that modify a message. Each takes an honest message and returns its replacement, or `None` if it does not
-//! apply to that message or lacks the material.
+//! Functions that modify a message. Each takes an honest message and returns its replacement, or `None` if the lie does
+//! not apply or the required data is missing.
 
 use crate::byzantine::behaviour::Context;
 use crate::byzantine::malleable::Malleable;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Byte that fills invalid signatures.
 const NOT_A_SIGNATURE: u8 = 0xa5;
-/// Age of the highest certificate that a forged aggregate claims, in certificates.
+/// Age of the highest certificate in a forged aggregate, in certificates.
 const FORGED_AGE: usize = 2;
 
 /// Returns the proposal on its grandparent; with slots, for the previous slot.
@@ -67,7 +67,7 @@ pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// Returns the block with other commands. Those that it had keep the certificates of their storage.
+/// Returns the block with other commands. Commands from the original block keep the certificates of their storage.
 pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
     let covers = CoverNames::new(payload.iter().map(|bundle| {
         let before = block.payload.iter().position(|known| known == bundle)?;
@@ -76,7 +76,7 @@ pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
     Block::new(block.view, block.author, block.justify.clone(), payload).with_covers(covers).into()
 }
 
-/// Returns the vote for another block at the same position, or for a nonexistent one.
+/// Returns a vote for another block at the same position, or for a nonexistent one.
 pub fn contradict<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let mut lie = message.clone();
     let vote = lie.vote_to_sign().filter(|_| message.purpose() == Purpose::Vote)?;
@@ -103,7 +103,7 @@ pub fn hide_prepared<M: Malleable>(message: &M) -> Option<M> {
     Some(lie)
 }
 
-/// Returns the message with genuine certificates that are `steps` older.
+/// Returns the message with genuine certificates that are `steps` certificates older.
 pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> Option<M> {
     let (mut lie, mut changed) = (message.clone(), false);
     lie.show(&mut |role, shown| {
@@ -119,7 +119,7 @@ pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> O
 }
 
 /// Returns the message with forged certificates. If an aggregate of timeouts limits the age of a certificate, forges an
-/// aggregate that allows an older one and shows that; otherwise forges certificates of nonexistent blocks.
+/// aggregate that allows an older one, and includes that; otherwise forges certificates of nonexistent blocks.
 pub fn forge<M: Malleable>(message: &M, memory: &Memory, context: &Context) -> Option<M> {
     let shown = message.certificates();
     let find = |wanted: Role| shown.iter().find(|(role, _)| *role == wanted).map(|(_, certificate)| *certificate);
@@ -163,7 +163,7 @@ fn forged_certificate(like: &Certificate, view: View, context: &Context) -> Cert
     Certificate { subject, signers, attachments: Vec::new(), proof }
 }
 
-/// Returns a forged certificate in the names of a quorum, each with the attachment `said`.
+/// Returns a forged certificate in the names of a quorum, all with the attachment `said`.
 pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, context: &Context) -> Certificate {
     let signers: Signers = (0..context.quorum.quorum() as u16).map(ReplicaId).collect();
     let attachments = if said == Attachment::None { Vec::new() } else { vec![said; signers.len()] };
@@ -171,8 +171,8 @@ pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, context: &Co
     Certificate { subject, signers, attachments, proof }
 }
 
-/// Returns the VIEW-CHANGE with an added claim: that a nonexistent block was prepared in the previous view, in the slot
-/// after the last one that it reports.
+/// Returns the VIEW-CHANGE with an additional claim: a nonexistent block was prepared in the previous view, in the slot
+/// after the last reported one.
 pub fn claim_prepared<M: Malleable>(message: &M, context: &Context) -> Option<M> {
     let view = View(message.view()?.0.checked_sub(1)?);
     let shown = message.certificates();
@@ -192,7 +192,7 @@ fn forged_aggregate(like: &Certificate, highest: &Certificate) -> Certificate {
     Certificate { attachments, proof: not_signatures(like.proof.len()), ..like.clone() }
 }
 
-/// Returns the vote or timeout with an invalid signature, which the host must not replace by a valid one.
+/// Returns the vote or timeout with an invalid signature, which the host must not replace with a valid one.
 pub fn corrupt<M: Malleable>(message: &M, shape: ProofShape) -> Option<M> {
     let mut lie = message.clone();
     let share = matches!(message.purpose(), Purpose::Vote | Purpose::Timeout);
@@ -201,17 +201,17 @@ pub fn corrupt<M: Malleable>(message: &M, shape: ProofShape) -> Option<M> {
     Some(lie)
 }
 
-/// Returns the checkpoint vote for a state that does not exist.
+/// Returns a checkpoint vote for a nonexistent state.
 pub fn contradict_checkpoint(vote: &Vote) -> Vote {
     Vote { subject: Subject { digest: invented(&vote.subject.digest), ..vote.subject }, ..vote.clone() }
 }
 
-/// Returns the checkpoint vote with an invalid signature, which the host must not replace by a valid one.
+/// Returns the checkpoint vote with an invalid signature, which the host must not replace with a valid one.
 pub fn corrupt_vote(vote: &Vote, shape: ProofShape) -> Vote {
     Vote { signature: not_signatures(shape.signature_bytes), ..vote.clone() }
 }
 
-/// Returns a part of a state with one bit flipped, a different bit for each part.
+/// Returns a part of a state with one flipped bit, whose position depends on the part.
 pub fn forge_part(part: Part, bytes: &Bytes) -> Bytes {
     let mut forged = bytes.to_vec();
     let at = part as usize % forged.len().max(1);
@@ -227,8 +227,8 @@ pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
     Some(lie)
 }
 
-/// Returns an invalid signature of this length. If genuine signatures are empty it has one byte: an empty one would be
-/// valid.
+/// Returns an invalid signature of this length. If genuine signatures are empty it has one byte, since an empty one
+/// would be valid.
 pub(crate) fn not_signatures(length: usize) -> Bytes {
     vec![NOT_A_SIGNATURE; length.max(1)].into()
 }

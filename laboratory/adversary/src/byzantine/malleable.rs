@@ -2,7 +2,7 @@
 //! certificates.
 //!
 //! Changes happen between the replica and the host that signs. A changed message is consistent, as if the sender had
-//! created it that way, and carries the sender's own signature. The signatures of others remain unchanged.
+//! created it that way, and carries the sender's own signature. Signatures of other replicas remain unchanged.
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
@@ -23,28 +23,27 @@ pub trait Malleable: Message {
     /// Replaces the proposed block and its commands. Leaves other messages unchanged.
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>);
 
-    /// Replaces the view that the message belongs to. Leaves messages without a view unchanged.
+    /// Replaces the view of the message. Leaves messages without a view unchanged.
     fn claim_view(&mut self, view: View);
 
-    /// Replaces the certificates. If the new base no longer proves that the view has begun, adds evidence of that.
+    /// Replaces the certificates. If the new base no longer proves that the view has begun, adds evidence for it.
     ///
     /// # Panics
     /// If a block would be built on a certificate with attachments.
     fn show(&mut self, choose: Choose<'_>);
 
-    /// Returns a message whose only purpose is to show certificates, if the protocol has one: the highest that a block
-    /// may extend, and optionally the one that began the view.
+    /// Returns a message that only presents certificates, if the protocol has one: the highest one that a block may
+    /// extend, and optionally the one that began the view.
     fn showing(_high: Certificate, _evidence: Option<Certificate>) -> Option<Self> {
         None
     }
 
-    /// Returns a message in which a replica that has executed nothing requests everything it lacks, if the protocol has
-    /// one.
+    /// Returns a message in which a replica that has executed nothing requests everything, if the protocol has one.
     fn asking(_view: View) -> Option<Self> {
         None
     }
 
-    /// Returns the height that the sender has executed up to, if it asks for later decisions.
+    /// Returns the sender's executed height, if the message requests later decisions.
     fn asks_above(&self) -> Option<Height> {
         None
     }
@@ -54,7 +53,7 @@ pub trait Malleable: Message {
         None
     }
 
-    /// Adds the claim that the block of a proof is prepared, if the message reports prepared blocks. Returns whether it
+    /// Adds the claim that a proof's block is prepared, if the message reports prepared blocks. Returns whether it
     /// does.
     fn claim_prepared(&mut self, _proof: Certificate) -> bool {
         false
@@ -89,7 +88,7 @@ impl Malleable for ViewMessage {
             ViewMessage::Proposal(proposal) => {
                 let Proposal { block, evidence, bundles, .. } = Arc::make_mut(proposal);
                 let base = match block.is_optimistic() {
-                    // It shows no base, and its evidence does not depend on one.
+                    // The message contains no base, and its evidence does not depend on one.
                     true => {
                         *evidence = evidence.take().and_then(|evidence| choose(Role::Evidence, &evidence));
                         choose(Role::Base, &block.justify).unwrap_or_else(|| block.justify.clone())
@@ -122,7 +121,7 @@ impl Malleable for ViewMessage {
     }
 }
 
-/// Replaces base and evidence of a message of `view`.
+/// Replaces the base and the evidence of a message of `view`.
 fn show_base(view: View, base: &Certificate, evidence: &mut Option<Certificate>, choose: Choose<'_>) -> Certificate {
     let chosen = choose(Role::Base, base).unwrap_or_else(|| base.clone());
     *evidence = match evidence.take() {
@@ -183,13 +182,13 @@ impl Malleable for PbftMessage {
         }
     }
 
-    /// The selection in a NEW-VIEW follows from statements that others signed: the proofs can be replaced, but not the
+    /// The selection in a NEW-VIEW follows from statements signed by others: the proofs can be replaced, but not the
     /// facts that they prove.
     fn show(&mut self, choose: Choose<'_>) {
         let retain = |prepared: &mut Vec<Certificate>, choose: Choose<'_>| {
             let mut replace = |proof: &Certificate| {
                 let chosen = choose(Role::Prepared, proof)?;
-                // Nobody reads a proof where claims are expected.
+                // If claims are expected, the proof itself is ignored.
                 Some(if *proof == bare(proof.subject) { bare(chosen.subject) } else { chosen })
             };
             *prepared = prepared.iter().filter_map(&mut replace).collect();
@@ -235,7 +234,7 @@ impl Malleable for PbftMessage {
         let Subject { height: slot, view, .. } = proof.subject;
         prepared.retain(|known| known.subject.height != slot);
         let at = prepared.partition_point(|known| known.subject.height < slot);
-        // A claim without a proof needs a vote that goes with it.
+        // A claim without a proof needs a matching vote.
         match voted.is_empty() {
             true => prepared.insert(at, proof),
             false => {
@@ -249,7 +248,7 @@ impl Malleable for PbftMessage {
     }
 }
 
-/// Updates the statement of a VIEW-CHANGE so that it covers what the message shows.
+/// Updates the statement of a VIEW-CHANGE to cover the message's certificates.
 fn declare(change: &mut ViewChange) {
     let declaration = change.declaration();
     let Declaration { checkpoint, prepared, voted, .. } = &declaration;
@@ -257,10 +256,10 @@ fn declare(change: &mut ViewChange) {
     change.vote.subject.digest = Declaration::digest(checkpoint, prepared, voted);
 }
 
-/// Work that is generic over protocols and needs [`Malleable`] messages; all protocols have them.
+/// Work that is generic over protocols with [`Malleable`] messages, which all protocols have.
 pub trait ForMalleable {
     type Output;
-    /// Does the work for one protocol.
+    /// Performs the work for one protocol.
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output;
 }
 

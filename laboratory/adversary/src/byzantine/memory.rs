@@ -1,5 +1,5 @@
-//! Messages that a misbehaving replica has received and sent, as material for lies. Everything is bounded; the oldest
-//! is evicted.
+//! Messages that a misbehaving replica has received and sent, as material for lies. Everything is bounded, and the
+//! oldest entries are evicted.
 
 use crate::byzantine::malleable::Malleable;
 use quorate_consensus::{Envelope, Input};
@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MAX_BLOCKS_KEPT: usize = 512;
-/// Certificates to keep of each kind.
+/// Maximum number of certificates of each kind.
 const MAX_CERTIFICATES_KEPT: usize = 64;
-/// Bundles to keep: two are enough to replace one by another.
+/// Maximum number of bundles: two suffice to replace one with the other.
 const MAX_BUNDLES_KEPT: usize = 2;
 
 /// Blocks, certificates and bundles.
 #[derive(Default)]
 pub struct Memory {
     blocks: VecDeque<Arc<Block>>,
-    /// By kind, in ascending order of view and height.
+    /// Certificates by kind, in ascending order of view and height.
     certificates: BTreeMap<Domain, VecDeque<Certificate>>,
     bundles: VecDeque<Bundle>,
 }
@@ -88,7 +88,7 @@ impl Memory {
         self.blocks.iter().rev().find(|block| block.digest() == *digest)
     }
 
-    /// Returns a block that competes with the vote's subject: of the same view, and with slots, of the same slot.
+    /// Returns a block that competes with the vote's subject: of the same view and, with slots, of the same slot.
     pub fn rival(&self, subject: &Subject) -> Option<&Arc<Block>> {
         let same_place = |block: &&Arc<Block>| {
             block.view == subject.view && (!block.is_unlinked() || block.height == subject.height)
@@ -96,7 +96,7 @@ impl Memory {
         self.blocks.iter().rev().filter(same_place).find(|block| block.digest() != subject.digest)
     }
 
-    /// Returns a bundle other than `than`.
+    /// Returns a bundle different from `than`.
     pub fn other_bundle(&self, than: Option<&Digest>) -> Option<&Bundle> {
         self.bundles.iter().rev().find(|bundle| Some(&bundle.digest()) != than)
     }

@@ -2,11 +2,11 @@
 //!
 //! A [`Behaviour`] sits between an honest replica and its host, which signs. It observes the inputs of the replica and
 //! rewrites its actions. The honest code therefore needs no variants, every behaviour works with every protocol in
-//! every host, and a false statement is signed by the misbehaving replica only.
+//! every host, and only the misbehaving replica signs a false statement.
 //!
 //! [`behaviours`] has a file and a line for each kind of fault. [`step`] is the interface of such a file, [`lie`]
-//! modifies messages, [`assembler`] makes certificates, and [`wrapper`] stands between the behaviour and the host.
-//! [`client`] makes bundles of faulty clients.
+//! modifies messages, [`assembler`] creates certificates, and [`wrapper`] connects the behaviour to the host.
+//! [`client`] creates bundles of faulty clients.
 
 pub mod assembler;
 pub mod behaviour;

@@ -1,4 +1,4 @@
-//! Proposals that a faulty leader invents beside its honest ones, or instead of them.
+//! Proposals that a faulty leader invents in addition to its honest ones, or instead of them.
 
 use crate::byzantine::malleable::Malleable;
 use quorate_consensus::Envelope;
@@ -6,7 +6,7 @@ use quorate_types::{Block, Digest};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Number of invented proposals to keep, since others may request them or vote for them.
+/// Maximum number of invented proposals, which others may request or vote for.
 const MAX_KEPT: usize = 64;
 
 /// Invented proposals, by the digest of the honest block that they replace or accompany.
@@ -31,7 +31,7 @@ impl<M: Malleable> Rivals<M> {
         self.kept.iter().find(|(digest, _)| digest == honest).map(|(_, lie)| lie)
     }
 
-    /// Keeps a rival of a proposal. Returns `None` if the message proposes nothing.
+    /// Keeps a rival of a proposal. Returns `None` if the message is not a proposal.
     pub fn keep(&mut self, message: &M, lie: M) -> Option<()> {
         let honest = message.proposed()?.0.digest();
         if self.kept.len() == MAX_KEPT {
@@ -41,7 +41,7 @@ impl<M: Malleable> Rivals<M> {
         Some(())
     }
 
-    /// Returns the block that was invented in the replica's name, if the replica requests it.
+    /// Returns the block invented in the replica's name, if the replica requests it.
     pub fn requested_by(&self, wanted: &Envelope<M>) -> Option<Arc<Block>> {
         let Envelope::FetchBlocks { digest, .. } = wanted else { return None };
         let blocks = self.kept.iter().filter_map(|(_, lie)| lie.proposed());

@@ -1,5 +1,5 @@
-//! A step of a faulty replica, as its behaviour sees it: the messages that it was about to send, and the material for
-//! other ones.
+//! A step of a faulty replica from its behaviour's point of view: the messages about to be sent, and the material for
+//! others.
 
 use crate::byzantine::behaviour::Context;
 use crate::byzantine::lie;
@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 
 /// Behaviour of a faulty replica, message by message. The defaults are honest.
 pub trait Tactic<M: Malleable>: Send {
-    /// Observes an input before the replica does, also while the fault is not active.
+    /// Observes an input before the replica does, even while the fault is inactive.
     fn hear(&mut self, _input: &Input<M>, _context: &Context) {}
 
-    /// Sends any messages in the place of one for others.
+    /// Sends any messages instead of a message to others.
     fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
         step.pass(sent);
     }
 
-    /// Sends a message of the replica to itself. No other replica sees it.
+    /// Sends a message of the replica to itself, which no other replica sees.
     fn send_to_itself(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
         step.pass(sent);
     }
@@ -40,7 +40,7 @@ pub trait Tactic<M: Malleable>: Send {
     }
 }
 
-/// A message on its way.
+/// A message about to be sent.
 #[derive(Clone)]
 pub struct Sent<M> {
     pub to: To,
@@ -55,12 +55,12 @@ impl<M: Malleable> Sent<M> {
         Action::Send { to, message, after, sign }
     }
 
-    /// Returns the same with another message of the protocol.
+    /// Returns the same with a different protocol message.
     pub fn saying(&self, message: M) -> Sent<M> {
         Sent { message: Envelope::Protocol(message), ..self.clone() }
     }
 
-    /// Returns the message of the protocol, if it is one.
+    /// Returns the protocol message, if it is one.
     pub fn said(&self) -> Option<&M> {
         match &self.message {
             Envelope::Protocol(message) => Some(message),
@@ -82,30 +82,30 @@ impl<M: Malleable> Sent<M> {
     }
 }
 
-/// Returns an unsigned message that waits for nothing.
+/// Returns an unsigned message without dependencies on records.
 pub fn unsigned<M>(to: To, message: Envelope<M>) -> Action<M> {
     Action::Send { to, message, after: None, sign: false }
 }
 
-/// The step, and the knowledge of the replica.
+/// The step, and the replica's knowledge.
 pub struct Step<'a, M> {
     pub now: Time,
     pub context: Context,
     pub memory: &'a mut Memory,
     pub(crate) rivals: &'a mut Rivals<M>,
     pub(crate) held: &'a mut VecDeque<(Time, Action<M>)>,
-    /// Number of opportunities to lie that are still to be skipped.
+    /// Number of opportunities to lie that remain to be skipped.
     pub(crate) skipped: &'a mut u32,
     pub out: &'a mut Vec<Action<M>>,
 }
 
 impl<M: Malleable> Step<'_, M> {
-    /// Sends a message as it is.
+    /// Sends a message unchanged.
     pub fn pass(&mut self, sent: Sent<M>) {
         self.out.push(sent.action());
     }
 
-    /// Sends a lie in the place of a message, if there is one.
+    /// Sends a lie instead of a message, if there is one.
     pub fn replace(&mut self, sent: Sent<M>, lie: Option<M>) {
         let sent = lie.map_or(sent.clone(), |lie| sent.saying(lie));
         self.pass(sent);
@@ -130,7 +130,7 @@ impl<M: Malleable> Step<'_, M> {
         !waits
     }
 
-    /// Returns the invented rival of a proposal, which the first call makes.
+    /// Returns the invented rival of a proposal, which the first call creates.
     pub fn rival(&mut self, message: &M, make: impl FnOnce(&M, &Memory) -> Option<M>) -> Option<M> {
         self.rivals.of(message).or_else(|| {
             let lie = make(message, self.memory).filter(|_| self.seizes())?;
@@ -140,13 +140,13 @@ impl<M: Malleable> Step<'_, M> {
         })
     }
 
-    /// Returns a vote for the invented rival of the block that this vote is for.
+    /// Returns a vote for the invented rival of this vote's block.
     pub fn vote_for_rival(&self, message: &M) -> Option<M> {
         let honest = message.clone().vote_to_sign()?.subject.digest;
         lie::vote_for(message, self.rivals.instead_of(&honest)?.proposed()?.0)
     }
 
-    /// Sends the invented rival of a proposal, and a vote for it in the place of one for the proposal.
+    /// Sends the invented rival of a proposal, and a vote for the rival instead of one for the proposal.
     pub fn propose_rival(&mut self, sent: Sent<M>, make: impl FnOnce(&M, &Memory) -> Option<M>) {
         let Some(message) = sent.said() else { return self.pass(sent) };
         let lie = self.rival(message, make).or_else(|| self.vote_for_rival(message));

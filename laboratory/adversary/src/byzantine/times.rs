@@ -3,14 +3,14 @@
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Times at which a fault is active, on the clock of its host. The replica is honest at all other times.
+/// Times at which a fault is active, on its host's clock. The replica is honest at all other times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
     /// First time at which the fault is active.
     pub start: Duration,
-    /// How long the fault lasts; `None` means to the end of the run.
+    /// Duration of the fault; `None`: to the end of the run.
     pub lasts: Option<Duration>,
-    /// Time from one start to the next; `None` means that the fault does not recur. Needs `lasts`.
+    /// Period between starts; `None` if the fault does not recur. Needs `lasts`.
     pub every: Option<Duration>,
 }
 

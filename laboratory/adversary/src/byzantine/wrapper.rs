@@ -1,8 +1,8 @@
-//! Stands between a faulty replica and its host.
+//! Connects a faulty replica to its host.
 //!
 //! Messages of a replica to itself are left alone: they are part of its operation, and no other replica sees them. The
-//! replica inside therefore stays honest and consistent, independently of the messages to others. It may hear of blocks
-//! that were invented in its name, and gets them as soon as it requests them.
+//! wrapped replica therefore stays honest and consistent, independently of the messages to others. It may receive
+//! references to blocks invented in its name, and gets them as soon as it requests them.
 
 use crate::byzantine::behaviour::{Behaviour, Context};
 use crate::byzantine::fault::Misbehaviour;
@@ -29,14 +29,14 @@ pub struct Wrapper<M> {
     context: Context,
     memory: Memory,
     rivals: Rivals<M>,
-    /// Delayed actions, in order of time.
+    /// Delayed actions in chronological order.
     held: VecDeque<(Time, Action<M>)>,
-    /// Number of opportunities to lie that are still to be skipped.
+    /// Number of opportunities to lie that remain to be skipped.
     skipped: u32,
 }
 
 impl<M: Malleable> Wrapper<M> {
-    /// Returns a wrapper that is honest while the misbehaviour is not active.
+    /// Returns a wrapper that is honest while the misbehaviour is inactive.
     pub fn new(misbehaviour: Misbehaviour, context: Context) -> Wrapper<M> {
         let Misbehaviour { fault, times } = misbehaviour;
         Wrapper {

@@ -1,25 +1,25 @@
-//! Whether the bundles of blocks that can become final are in a journal.
+//! Checks that journals have the bundles of blocks that can become final.
 
 use crate::oracles::property::{Property, Violation};
 use crate::oracles::words::Words;
 use quorate_consensus::recovery::journal::Record;
 use quorate_types::{Digest, Domain, Height, ReplicaId, Signers, Subject};
 
-/// A block that honest replicas journaled or signed for.
+/// A block that honest replicas have journaled or signed.
 #[derive(Default)]
 struct Signed {
     height: Height,
     payload: Vec<Digest>,
     by: Signers,
-    /// Whether its bundles were found when a quorum had voted. A journal may be cut later.
+    /// Whether its bundles were found when a quorum had voted. The journal may be truncated later.
     found: bool,
 }
 
 /// Checks that when a quorum has voted for a block, each of its bundles is in the journals of f+1 honest replicas. From
-/// then on the block may be final, and a quorum of signatures that a bundle is absent must be impossible. Each lost
-/// disk takes one of the f+1 away, but not the last.
+/// then on the block may be final, and a quorum of signatures for the absence of a bundle must be impossible. Each lost
+/// disk removes one of the f+1, but not the last one.
 ///
-/// It sees records and signatures, no certificate of storage and no pool. Liars count as voters of every block and
+/// It sees records and signatures, but no storage certificates and no pools. Liars count as voters for every block and
 /// as holders of no bundle.
 pub struct Availability {
     quorum: usize,
@@ -29,7 +29,7 @@ pub struct Availability {
     /// Replicas that lost their disks.
     lost: Signers,
     blocks: Words<Signed>,
-    /// Replicas whose journals have a bundle.
+    /// Replicas with a bundle in their journals.
     journaled: Words<Signers>,
 }
 
@@ -45,19 +45,19 @@ impl Availability {
         }
     }
 
-    /// Forgets everything but the size of the committee.
+    /// Resets everything except the size of the committee.
     pub fn clear(&mut self) {
         (self.liars, self.lost) = (Signers::empty(), Signers::empty());
         self.blocks.clear();
         self.journaled.clear();
     }
 
-    /// Notes that a replica lies.
+    /// Registers a lying replica.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.liars.insert(replica);
     }
 
-    /// Observes that a replica writes a record to its journal, or reads it from there. Statements that follow wait for
+    /// Observes that a replica writes a record to its journal, or reads it from there. Subsequent statements depend on
     /// it.
     pub fn journals(&mut self, replica: ReplicaId, record: &Record) {
         match record {
@@ -84,7 +84,7 @@ impl Availability {
         self.journaled.values_mut().for_each(|holders| holders.remove(replica));
     }
 
-    /// Observes that a replica signs a statement, after it journaled the block of the statement.
+    /// Observes that a replica signs a statement. The statement's block is already in its journal.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject) -> Result<(), Violation> {
         if !matches!(subject.domain, Domain::Vote | Domain::Prepare) || self.liars.contains(replica) {
             return Ok(());

@@ -14,7 +14,7 @@ pub enum Discord {
     Detached { height: Height },
     /// Another block was committed at this height before.
     Fork { height: Height, digest: Digest, agreed: Digest },
-    /// The executed bundles are not those that the block names.
+    /// The executed bundles differ from those named by the block.
     OtherBundles { height: Height },
     /// No replica has had this state.
     StrangeState { height: Height },
@@ -31,7 +31,7 @@ impl Discord {
     }
 }
 
-/// The predicate of a sentence about the replica.
+/// Predicate of a sentence about the replica.
 impl fmt::Display for Discord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,20 +52,20 @@ impl fmt::Display for Discord {
     }
 }
 
-/// The chain agreed so far, and each watched replica's height on it.
+/// The agreed chain so far, and each watched replica's height on it.
 #[derive(Debug)]
 pub struct Chain {
     /// Genesis first.
     agreed: Vec<Digest>,
     heights: Vec<u64>,
-    /// Replicas that signed that a bundle of a block is absent, by the block and the bundle's position.
+    /// Replicas that signed the absence of a bundle of a block, by the block and the bundle's position.
     absent: BTreeMap<(Digest, u64), Signers>,
-    /// Number of such signatures that let a block be executed without the bundle.
+    /// Number of such signatures that permit executing a block without the bundle.
     quorum: usize,
 }
 
 impl Chain {
-    /// Makes a chain of genesis only, for `watched` replicas numbered from 0.
+    /// Creates a chain of genesis only, for `watched` replicas numbered from 0.
     pub fn new(genesis: Digest, watched: usize) -> Chain {
         let (agreed, heights, absent) = (vec![genesis], vec![0; watched], BTreeMap::new());
         Chain { agreed, heights, absent, quorum: usize::MAX }
@@ -78,7 +78,7 @@ impl Chain {
         self.absent.clear();
     }
 
-    /// Lets blocks be executed without a bundle if at least `honest_quorum` honest replicas signed that it is absent.
+    /// Permits executing blocks without a bundle if at least `honest_quorum` honest replicas signed its absence.
     pub fn allow_voids(&mut self, honest_quorum: usize) {
         self.quorum = honest_quorum;
     }
@@ -96,7 +96,7 @@ impl Chain {
         }
     }
 
-    /// Returns whether the executed bundles are those that a block names, except the void ones.
+    /// Returns whether the executed bundles are those named by a block, except for void ones.
     fn are_of(&self, block: &Block, bundles: &[Bundle]) -> bool {
         let mut executed = bundles.iter().map(Bundle::digest).peekable();
         let names = (0u64..).zip(&block.payload).all(|(position, named)| {
@@ -106,7 +106,7 @@ impl Chain {
         names && executed.next().is_none()
     }
 
-    /// Notes that a replica commits a block and executes bundles. Returns whether it is the first at that height.
+    /// Records that a replica commits a block and executes bundles. Returns whether it is the first at that height.
     ///
     /// # Errors
     /// The contradiction to the agreed chain.
@@ -137,7 +137,7 @@ impl Chain {
         Ok(is_first)
     }
 
-    /// Notes that a replica adopts the state after these blocks, listed without genesis.
+    /// Records that a replica adopts the state after these blocks, listed without genesis.
     ///
     /// # Errors
     /// If these are not the agreed blocks.
@@ -150,11 +150,11 @@ impl Chain {
         }
     }
 
-    /// Notes that a replica passes over a height without executing anything, as it may if only PBFT's three phases run.
-    /// Others may agree on a block there.
+    /// Records that a replica skips a height without executing anything, which is permitted if only PBFT's three phases
+    /// run. Others may agree on a block there.
     ///
     /// # Errors
-    /// If that is not the replica's next height.
+    /// If it is not the replica's next height.
     pub fn passes_over(&mut self, replica: usize, height: Height) -> Result<(), Discord> {
         let after = std::mem::replace(&mut self.heights[replica], height.0);
         if height.0 != after + 1 {
@@ -166,17 +166,17 @@ impl Chain {
         Ok(())
     }
 
-    /// Sets a replica's height without a commit: it has restarted, or is not checked.
+    /// Sets a replica's height without a commit, because it has restarted or is not checked.
     pub fn goes_to(&mut self, replica: usize, height: Height) {
         self.heights[replica] = height.0;
     }
 
-    /// Returns the height up to which a replica has executed.
+    /// Returns a replica's executed height.
     pub fn height(&self, replica: usize) -> u64 {
         self.heights[replica]
     }
 
-    /// Returns the longest chain that was committed, genesis first.
+    /// Returns the longest committed chain, genesis first.
     pub fn agreed(&self) -> &[Digest] {
         &self.agreed
     }

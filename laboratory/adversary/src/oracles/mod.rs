@@ -8,13 +8,13 @@
 //!
 //! [`Availability`] checks that the bundles of blocks with a quorum of votes are in journals.
 //!
-//! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
+//! [`Work`] checks a replica's work against budgets: answers to one peer, the results and size of a block, and bundles
 //! that wait because one peer relayed them.
 //!
-//! [`Share`] checks that clients get their share of blocks beside hostile ones.
+//! [`Share`] checks that clients get their share of blocks next to hostile ones.
 //!
 //! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
-//! the oracles report nothing while at most f replicas lie and the others follow the protocol.
+//! the oracles report nothing as long as at most f replicas lie and the others follow the protocol.
 
 mod availability;
 mod chain;

@@ -12,27 +12,27 @@ choice!(
     Contiguity = "contiguity",
     /// An honest replica makes at most one statement of a kind in a view, and with slots, for each slot.
     OneStatement = "one-statement",
-    /// Replicas execute only bundles that clients sent, in the blocks that name them, and once if all are honest.
+    /// Replicas execute only bundles sent by clients, in the blocks that name them, and only once if all are honest.
     Validity = "validity",
     /// No honest replica is proven to misbehave.
     Accusation = "accusation",
-    /// After the network is healed, commands are executed within a bounded number of views.
+    /// After the network heals, commands are executed within a bounded number of views.
     Liveness = "liveness",
     /// An honest replica's statement does not contradict its statements of other kinds or in other views.
     Order = "statement-order",
-    /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
+    /// Certificates that honest replicas send or vote on, and their commits, are backed by a quorum's signed votes.
     Backing = "backing",
-    /// Each bundle of a block that a quorum voted for is in the journals of f+1 honest replicas.
+    /// Each bundle of a block with a quorum of votes is in the journals of f+1 honest replicas.
     Availability = "availability",
-    /// No honest replica is in a view far above what a quorum can have caused.
+    /// No honest replica is in a view far above the views that a quorum can have caused.
     Views = "view-gap",
     /// Tables stay within their bounds.
     Memory = "memory",
-    /// Requests of others cost an honest replica a bounded amount of work.
+    /// Requests of others cause an honest replica a bounded amount of work.
     Work = "work",
-    /// Honest clients are served within a bound despite hostile ones.
+    /// Honest clients are served within a time limit despite hostile ones.
     Served = "served",
-    /// Packets of somebody off the path neither begin, move, delay nor end a connection, nor get long answers.
+    /// Off-path packets neither start, move, delay nor end a connection, nor receive long answers.
     OffPath = "off-path",
     /// Time advances: events do not continue forever at one instant.
     Spin = "spin",

@@ -1,23 +1,24 @@
 //! Bundles that wait in a pool only because one peer relayed them.
 //!
-//! A replica may keep a bundle for other reasons: a client sent it too, f+1 peers relayed it, or a proposal names it.
-//! Such bundles do not count here, so the sum is at most what the replica itself must count in the peer's share.
+//! A replica may have other reasons to keep a bundle: a client also sent it, f+1 peers relayed it, or a proposal names
+//! it. Such bundles do not count here, so the sum is at most the amount that the replica itself must attribute to the
+//! peer's share.
 
 use crate::oracles::work::Weight;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Digest, ReplicaId};
 
-/// Relays that each replica has received.
+/// Relays received by each replica.
 pub struct Relays {
     replicas: usize,
-    /// By replica and bundle, the peer that relayed it; `None` if there is another source.
+    /// The relaying peer, by replica and bundle; `None` if there is another source.
     sources: Vec<DigestMap<Option<ReplicaId>>>,
-    /// By replica and peer, the bundles that entered the pool as relays.
+    /// Relayed bundles that entered the pool, by replica and peer.
     entered: Vec<Entered>,
 }
 
-/// Bundles of one peer. Those that no longer wait are removed only when `weight` seems too much, because looking for
-/// them takes time in proportion to their number.
+/// Bundles of one peer. Bundles that no longer wait are removed only when `weight` exceeds the limit, because finding
+/// them takes time proportional to their number.
 #[derive(Clone, Default)]
 struct Entered {
     bundles: Vec<(Digest, Weight)>,
@@ -33,7 +34,7 @@ impl Relays {
         }
     }
 
-    /// Notes that clients sent bundles to a replica.
+    /// Records that clients sent bundles to a replica.
     pub fn clients_send(&mut self, to: ReplicaId, bundles: &[Digest]) {
         let sources = &mut self.sources[to.index()];
         if sources.is_empty() {
@@ -46,9 +47,9 @@ impl Relays {
         }
     }
 
-    /// Notes that a peer relayed bundles to a replica, and which of them `entered` its pool. `waits` returns whether a
-    /// bundle waits and is not proposed. Returns the bundles that wait there only because this peer relayed them,
-    /// possibly with some that no longer do if together they are `few` enough.
+    /// Records that a peer relayed bundles to a replica, and which of them `entered` its pool. `waits` returns whether
+    /// a bundle is in the pool and not proposed. Returns the bundles that wait only because this peer relayed them.
+    /// Bundles that no longer wait may be included if the total is `few` enough.
     pub fn relays(
         &mut self,
         to: ReplicaId,

@@ -1,14 +1,14 @@
-//! The share of the blocks that clients of one link get beside other links.
+//! The share of blocks that one link's clients get next to other links.
 
-/// Checks that the clients of one link get their share of every sequence of blocks, however short or long, in which
-/// their bundles wait: an equal part for each link. It sees committed blocks and no queue of a replica.
+/// Checks that one link's clients get their share of every sequence of blocks of any length in which their bundles
+/// wait: an equal part for each link. It sees committed blocks, but no queue of a replica.
 ///
-/// Loads have any unit, the same for all.
+/// Loads have an arbitrary common unit.
 pub struct Share {
     links: u64,
-    /// Maximum load by which the clients may be behind their share.
+    /// Maximum deficit of the clients relative to their share.
     max_behind: u64,
-    /// How far they are behind, times the number of links.
+    /// Their deficit, multiplied by the number of links.
     behind: u64,
 }
 
@@ -23,16 +23,15 @@ impl Share {
         self.behind = 0;
     }
 
-    /// Returns the number of blocks of this size in which a load is due to the clients.
+    /// Returns the number of blocks of this size within which the clients are entitled to a load.
     pub fn blocks_for(&self, load: u64, block: u64) -> u64 {
         (self.links * load).div_ceil(block)
     }
 
-    /// Observes the next block: the load that it could hold, the load of the clients that waited for it, and their load
-    /// in it.
+    /// Observes the next block: its capacity, the clients' load that waited for it, and their load in it.
     ///
     /// # Errors
-    /// How far the clients are behind their share, if that is too much.
+    /// The clients' deficit, if it is too large.
     pub fn commits(&mut self, block: u64, waiting: u64, served: u64) -> Result<(), u64> {
         let due = (self.links * waiting).min(block);
         self.behind = (self.behind + due).saturating_sub(self.links * served);

@@ -1,4 +1,4 @@
-//! Two invariants: the order of one replica's statements, and quorums behind its certificates and commits.
+//! Two invariants: the order of a replica's statements, and the quorums behind its certificates and commits.
 
 use crate::oracles::property::{Property, Violation, unbacked};
 use crate::oracles::tallies::Tallies;
@@ -20,7 +20,7 @@ pub struct Statements {
     protocol: ProtocolKind,
     tallies: Tallies,
     carried: Carried,
-    /// The highest view for which anybody sent a NEW-VIEW.
+    /// The highest view with a NEW-VIEW.
     opened: View,
     voices: Vec<Voice>,
     /// Replicas with unchecked statements.
@@ -61,13 +61,13 @@ impl Statements {
         self.untrusted.insert(replica);
     }
 
-    /// Stops checking a replica, and assumes that it signed everything that is shown in its name.
+    /// Stops checking a replica, and assumes that it signed everything attributed to it.
     pub fn lies(&mut self, replica: ReplicaId) {
         self.distrust(replica);
         self.tallies.add_liar(replica);
     }
 
-    /// Notes that a replica has lost its journal and is aware of it.
+    /// Records that a replica has lost its journal and has detected that.
     pub fn forgets(&mut self, replica: ReplicaId) {
         self.voices[replica.index()].on_memory_lost();
     }
@@ -139,7 +139,7 @@ impl Statements {
         wrong.map_or(Ok(()), |why| Err(order_breach(who, &subject, &why)))
     }
 
-    /// Checks the certificates that an honest replica shows.
+    /// Checks the certificates that an honest replica sends.
     fn check_certificates<M: Message>(&mut self, who: ReplicaId, message: &M) -> Result<(), Violation> {
         if matches!(message.purpose(), Purpose::Vote | Purpose::Report) {
             return Ok(());
@@ -186,7 +186,7 @@ impl Statements {
                 subject.domain
             ));
         }
-        // The leader does not claim that the base of an optimistic proposal is certified; only votes for it do.
+        // The leader does not claim that an optimistic proposal's base is certified; only votes for it do.
         let base = self.tallies.block(&digest).map(|block| block.base);
         let base = base.filter(|_| domain != Domain::OptimisticProposal);
         if let Some(base) = base.filter(|base| !self.protocol.has_slots() && !self.tallies.is_backed(base)) {
@@ -213,7 +213,7 @@ impl Statements {
             return Ok(());
         }
         self.head = Some((who, block.view, block.height, block.digest()));
-        // In PBFT each slot must be final by itself.
+        // In PBFT, each slot must be final by itself.
         if self.protocol.has_slots() { self.settles() } else { Ok(()) }
     }
 
@@ -253,8 +253,8 @@ fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Violation {
     }
 }
 
-/// Returns whether evidence lets a block of a two-chain protocol extend an older certificate: timeouts of the previous
-/// view that report no higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
+/// Returns whether evidence permits a block of a two-chain protocol to extend an older certificate: timeouts of the
+/// previous view that report no higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
 fn allows(protocol: ProtocolKind, block: &Block, evidence: &Certificate) -> bool {
     let whole = |attachment: &&Attachment| {
         !protocol.facts().timeouts_carry_certificates || matches!(attachment, Attachment::HighCertificate(_))

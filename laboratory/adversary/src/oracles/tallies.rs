@@ -6,12 +6,12 @@ use quorate_consensus::facts::Shape;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Maximum number of remembered subjects and of blocks. Older ones count as signed.
+/// Maximum number of remembered subjects, and of remembered blocks. Older ones count as signed.
 const MAX_REMEMBERED: usize = 1 << 14;
 /// Maximum number of views with remembered timeouts.
 const MAX_REMEMBERED_TIMEOUTS: usize = 1 << 10;
 
-/// Returns the smallest size such that any two sets of replicas share more than f members, so at least one honest one.
+/// Returns the smallest size for which any two sets of replicas share more than f members, and therefore an honest one.
 pub fn quorum(replicas: usize, faults: usize) -> usize {
     (1..=replicas).find(|size| 2 * size > replicas + faults).unwrap_or(replicas)
 }
@@ -37,7 +37,7 @@ impl<V> Table<V> {
         self.dropped = None;
     }
 
-    /// Returns the entry of a key, making it if it does not exist.
+    /// Returns the entry of a key, creating it if necessary.
     fn enter(&mut self, key: u64, height: Height, make: impl FnOnce() -> V) -> &mut V {
         if self.order.len() == MAX_REMEMBERED
             && !self.entries.contains_key(&key)
@@ -53,7 +53,7 @@ impl<V> Table<V> {
         })
     }
 
-    /// Returns whether an entry is not there and may have been dropped.
+    /// Returns whether an entry is missing and may have been dropped.
     fn may_have_dropped(&self, key: u64, height: Height) -> bool {
         self.dropped.is_some_and(|dropped| height <= dropped) && !self.entries.contains_key(&key)
     }
@@ -66,19 +66,19 @@ fn key(domain: Domain, view: View, digest: &Digest) -> u64 {
     digest.prefix() ^ (view.0 << 4 | domain as u64 & 15).wrapping_mul(MULTIPLIER)
 }
 
-/// Block that was proposed.
+/// A proposed block.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposed {
     pub view: View,
-    /// The parent block, which its certificate certifies.
+    /// Subject of the certificate of its parent.
     pub base: Subject,
-    /// It was sent with genuine timeouts that allow its base.
+    /// Whether it was sent with genuine timeouts that permit its base.
     pub allowed: bool,
-    /// Votes make it final.
+    /// Whether votes make it final.
     final_: bool,
 }
 
-/// Signers of a view's timeouts, with the view of the highest certificate that each reports.
+/// Signers of a view's timeouts, with the view of the highest certificate that each of them reports.
 type Timeouts = Vec<(ReplicaId, Option<View>)>;
 
 /// Votes, blocks and timeouts.
@@ -93,9 +93,9 @@ pub struct Tallies {
     /// Decided slots, in PBFT.
     decided: Table<()>,
     timeouts: BTreeMap<View, Timeouts>,
-    /// Timeouts up to this view may have been dropped.
+    /// Highest view whose timeouts may have been dropped.
     forgotten: View,
-    /// View, signers and checksum of the last timeout certificate that was found genuine.
+    /// View, signers and checksum of the last timeout certificate found to be genuine.
     last_genuine: Option<(View, Signers, u64)>,
 }
 
@@ -129,7 +129,7 @@ impl Tallies {
         self.liars.insert(replica);
     }
 
-    /// Adds a proposed block; `allowed` says whether the evidence sent with it allows its base.
+    /// Adds a proposed block. `allowed` is set if the evidence sent with it permits its base.
     pub fn add_block(&mut self, block: &Block, allowed: bool) {
         let (view, base) = (block.view, block.justify.subject);
         let proposed = || Proposed { view, base, allowed: false, final_: false };
@@ -154,11 +154,11 @@ impl Tallies {
         Some(true)
     }
 
-    /// Adds a vote. Returns whether it is new and not as old as dropped ones.
+    /// Adds a vote. Returns whether it is new and newer than dropped ones.
     pub fn add_vote(&mut self, voter: ReplicaId, subject: &Subject) -> bool {
         let Subject { domain, view, height, digest } = *subject;
         let key = key(domain, view, &digest);
-        // A replica that was paused sends its votes of thousands of heights at once. They would drop newer ones.
+        // A replica that was paused sends votes on thousands of heights at once, which would displace newer ones.
         if height > Height(0) && self.votes.may_have_dropped(key, height) {
             return false;
         }
@@ -219,7 +219,7 @@ impl Tallies {
         self.block(digest).map_or(self.blocks.dropped.is_some(), |block| block.final_)
     }
 
-    /// Returns how many replicas may have signed a statement, including all liars.
+    /// Returns the number of replicas that may have signed a statement, including all liars.
     fn voters(&self, subject: &Subject) -> usize {
         let Subject { domain, view, digest, .. } = *subject;
         let mut whole = self.votes.entries.get(&key(domain, view, &digest)).copied().unwrap_or_default();
@@ -255,7 +255,7 @@ impl Tallies {
         first
     }
 
-    /// Returns whether a quorum has timed out of a view, each reporting the certificate that is attached.
+    /// Returns whether a quorum has timed out of a view, each reporting the attached certificate.
     pub fn is_timed_out(&mut self, certificate: &Certificate) -> bool {
         let (view, signers) = (certificate.view(), certificate.signers);
         let told = certificate.attachments.iter().map(|told| told.high_view().map_or(0, |view| view.0.wrapping_add(1)));

@@ -1,4 +1,4 @@
-//! The blocks that a PBFT view change must carry over, derived from the statements that the NEW-VIEW names.
+//! Blocks that a PBFT view change must carry over, derived from the statements named in the NEW-VIEW.
 
 use crate::oracles::property::{Property, Violation};
 use crate::oracles::tallies::Tallies;
@@ -15,7 +15,7 @@ const MAX_REMEMBERED: usize = 64;
 #[derive(Default)]
 pub struct Carried {
     views: BTreeMap<View, BTreeMap<Height, Digest>>,
-    /// The quorum, if view changes claim what is prepared without proofs.
+    /// The quorum, if view changes claim prepared blocks without proofs.
     by_claims: Option<Quorum>,
 }
 
@@ -61,10 +61,10 @@ impl Carried {
     }
 }
 
-/// A violated property, and how it is violated.
+/// A violated property, and its description.
 type Breach = (Property, String);
 
-/// Returns the latest block of each slot that the view changes prove, which the new view must show.
+/// Returns the latest block of each slot proved by the view changes, which the new view must contain.
 fn by_proofs(new_view: &NewView) -> Result<BTreeMap<Height, Digest>, Breach> {
     let stable = new_view.changes.iter().map(|change| change.checkpoint.height).max().unwrap_or_default();
     let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
@@ -86,7 +86,7 @@ fn by_proofs(new_view: &NewView) -> Result<BTreeMap<Height, Digest>, Breach> {
     Ok(highest.into_iter().map(|(slot, subject)| (slot, subject.digest)).collect())
 }
 
-/// Returns what follows from claims without proofs. A block that was decided must be among it.
+/// Returns the blocks that follow from claims without proofs. A decided block must be among them.
 fn by_claims(new_view: &NewView, quorum: Quorum, tallies: &Tallies) -> Result<BTreeMap<Height, Digest>, Breach> {
     let Some(selection) = Sets::select(&new_view.changes, quorum) else {
         return Err((Property::Backing, "its view changes do not determine what it carries over".into()));

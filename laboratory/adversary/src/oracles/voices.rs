@@ -1,4 +1,4 @@
-//! Order of one replica's statements, across restarts.
+//! Order of a replica's statements, across restarts.
 
 use crate::oracles::tallies::Tallies;
 use quorate_consensus::config::ProtocolKind;
@@ -12,13 +12,13 @@ const MAX_REMEMBERED_SLOTS: usize = 1 << 12;
 /// Obligations of a replica that follow from its signed statements.
 #[derive(Clone, Default)]
 pub struct Voice {
-    /// The highest view that it timed out of.
+    /// Highest view that it has timed out of.
     timed_out: View,
-    /// The highest view that it asked to move to.
+    /// Highest view that it has requested.
     changed: View,
     /// The last view in which it voted, by kind.
     voted: [View; Domain::ALL.len() + 1],
-    /// The highest view of a certificate that it must know.
+    /// Highest view of a certificate that it must know.
     knows: View,
     /// The block it is locked on, in protocols with locks.
     lock: Option<(View, Digest)>,
@@ -27,7 +27,7 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// Drops certificates and locks, but not timeouts, when the replica has lost its journal and is aware of it.
+    /// Drops certificates and locks, but not timeouts, because the replica has lost its journal and has detected that.
     pub fn on_memory_lost(&mut self) {
         (self.knows, self.lock) = (View(0), None);
         self.committed.clear();
@@ -82,7 +82,7 @@ impl Voice {
                 }),
             Bond::Slot => None,
         };
-        // A two-chain locks on the base of the block that it votes for, a three-chain on the base of that.
+        // A two-chain locks on the base of the block it votes for, a three-chain on the base of that base.
         let locked = match shape {
             Shape::Chain(2) => Some(block.base),
             Shape::Chain(_) => tallies.block(&block.base.digest).map(|parent| parent.base),

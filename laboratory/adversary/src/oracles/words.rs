@@ -1,9 +1,9 @@
-//! Hash tables whose keys are hashes already.
+//! Hash tables whose keys are already hashes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Table whose keys are hashes. Nothing may depend on its order.
+/// Table whose keys are hashes. Its order must not affect anything.
 pub type Words<V> = HashMap<u64, V, BuildHasherDefault<Plain>>;
 
 /// Hasher that returns the key unchanged.

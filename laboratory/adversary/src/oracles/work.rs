@@ -1,8 +1,8 @@
-//! The work that one peer can cause a replica.
+//! Work that one peer can cause a replica.
 //!
-//! Replicas answer questions of their peers, and questions are small. So the bytes sent to one peer in answers, and the
-//! signatures made for them, are checked against leaky buckets: a peer that asks for more should have to wait. Blocks
-//! are checked against the limits of a block, and bundles that wait because of one peer's relay against its
+//! Replicas answer their peers' requests, which are small. The bytes of the answers to one peer, and the signatures
+//! created for them, are therefore checked against leaky buckets: a peer that requests more should have to wait. Blocks
+//! are checked against the limits of a block, and bundles that wait because one peer relayed them against the peer's
 //! share of the pool.
 
 use quorate_consensus::Config;
@@ -17,11 +17,11 @@ use std::iter::Sum;
 pub const MAX_ANSWER_BYTES_PER_SECOND: u64 = 256 << 20;
 /// Maximum number of new signatures in answers to one peer. Repeated statements need no new signature.
 pub const MAX_ANSWER_SIGNATURES_PER_SECOND: u64 = 4096;
-/// Maximum bytes of the results of a block, which are in memory until the replies are sent: 64 MiB, and a quarter for
+/// Maximum bytes of a block's results, which stay in memory until the replies are sent: 64 MiB, and a quarter more for
 /// their lists.
 pub const MAX_BLOCK_RESULT_BYTES: u64 = 80 << 20;
 
-/// The relays of all peers together may take 1/N of a pool; where replicas spread bundles, all of it.
+/// Divisor: all peers' relays together may occupy 1/N of a pool; if replicas spread bundles, the whole pool.
 const RELAYS_PART: usize = 2;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -79,9 +79,9 @@ fn pour(until: &mut Time, now: Time, amount: u64, rate: u64) -> bool {
 pub struct Work {
     replicas: usize,
     buckets: Vec<Buckets>,
-    /// Limits of a block with several bundles; the number of bundles is not limited.
+    /// Limits of a block with several bundles. The number of bundles is unlimited.
     block: Weight,
-    /// Limits of one peer's relays in a pool; the number of commands is not limited.
+    /// Limits of one peer's relays in a pool. The number of commands is unlimited.
     share: Weight,
 }
 
@@ -122,7 +122,7 @@ impl Work {
         })
     }
 
-    /// Checks an answer of a replica to one peer against the peer's budget. `signed` says whether the replica made a
+    /// Checks an answer of a replica to one peer against the peer's budget. `signed` is set if the replica created a
     /// new signature for it. Returns the violation.
     pub fn answers(&mut self, who: ReplicaId, to: ReplicaId, now: Time, bytes: u64, signed: bool) -> Option<String> {
         let buckets = &mut self.buckets[who.index() * self.replicas + to.index()];
@@ -148,8 +148,8 @@ impl Work {
     }
 }
 
-/// Returns whether a message to one replica answers that replica's question or need. Messages that the protocol
-/// requires anyway are not answers: votes to their collector, bundles to the leader, and questions.
+/// Returns whether a message to a single replica answers its request or need. Messages that the protocol requires
+/// anyway are not answers: votes to their collector, bundles to the leader, and requests.
 pub fn is_answer<M: Message>(message: &Envelope<M>, slotted: bool) -> bool {
     match message {
         Envelope::Blocks(_)

@@ -17,7 +17,7 @@ struct Submitted {
     number: u64,
     /// Instances that have executed it.
     by: InstanceSet,
-    /// Whether a block of the chain names it, as far as shares are checked.
+    /// Whether a block of the chain names it; tracked only if shares are checked.
     is_named: bool,
 }
 
@@ -30,20 +30,20 @@ pub struct Checker {
     chain: Chain,
     /// Payloads of the blocks of the longest chain, genesis first; `None` if states cannot be adopted.
     payloads: Option<Vec<Vec<Digest>>>,
-    /// By instance, the highest number of a bundle that it has executed.
+    /// Highest number of an executed bundle, by instance.
     newest: Vec<u64>,
     bundles: Words<Submitted>,
     submitted: u64,
     statements: Words<u64>,
-    /// Checks the statements of replicas against their earlier ones and against those of others.
+    /// Checks replicas' statements against their own earlier ones and other replicas'.
     oracle: Statements,
-    /// Checks the share of honest clients beside a hostile one. Without views in blocks, it is not checked.
+    /// Checks the honest clients' share next to a hostile one. Not checked if blocks have no views.
     shares: Shares,
     /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
     availability: Option<Availability>,
     violation: Option<Violation>,
-    /// First violation that the oracle reported. It often precedes a more severe violation of the properties above, so
-    /// the checks go on.
+    /// First violation reported by the oracle. It often precedes a more severe violation of the properties above, so
+    /// checking continues.
     early: Option<Violation>,
 }
 
@@ -99,7 +99,7 @@ impl Checker {
         self.availability.iter_mut().for_each(|availability| availability.distrust(identity));
     }
 
-    /// Starts to check that the bundles of certified blocks are in journals. Call it before the scenario begins.
+    /// Starts to check that the bundles of certified blocks are in journals. Must be called before the scenario begins.
     pub fn watch_availability(&mut self) {
         let quorum = self.participants.quorum();
         self.availability = Some(Availability::new(quorum.replicas(), quorum.faults()));
@@ -124,8 +124,7 @@ impl Checker {
         self.trusted
     }
 
-    /// Returns the first violation. A violation that the oracle reported early counts only if nothing more severe
-    /// followed.
+    /// Returns the first violation. One that the oracle reported early counts only if nothing more severe followed.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref().or(self.early.as_ref())
     }
@@ -156,14 +155,14 @@ impl Checker {
         self.violation.get_or_insert(Violation { property, what });
     }
 
-    /// Notes a bundle that a client sends.
+    /// Records a bundle that a client sends.
     pub fn submits(&mut self, bundle: &Bundle) {
         self.submitted += 1;
         let number = self.submitted;
         self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number, by: 0, is_named: false });
     }
 
-    /// Notes a bundle that a hostile client sends. It may be executed, but does not count as progress.
+    /// Records a bundle that a hostile client sends. It may be executed, but does not count as progress.
     pub fn admits(&mut self, bundle: &Bundle) {
         self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number: 0, by: 0, is_named: false });
     }
@@ -185,12 +184,12 @@ impl Checker {
         true
     }
 
-    /// Returns the height that an instance has executed up to.
+    /// Returns an instance's executed height.
     pub fn height(&self, instance: InstanceId) -> u64 {
         self.chain.height(instance.0)
     }
 
-    /// Observes a statement; `statement` is a hash of all of it.
+    /// Observes a statement; `statement` is a hash of its full contents.
     pub fn states(&mut self, instance: InstanceId, subject: &Subject, statement: u64) {
         if !self.trusts(instance) {
             return;
@@ -249,13 +248,13 @@ impl Checker {
         self.executes(instance, bundles);
     }
 
-    /// Notes that a view of the script begins.
+    /// Records that a view of the script begins.
     pub fn opens(&mut self, view: View) {
         self.shares.opens(view, self.submitted);
     }
 
-    /// Checks from now on that honest clients get their share of the blocks of views after `last`. Returns in how many
-    /// of these blocks the bundles that wait now have to be named.
+    /// Starts to check that honest clients get their share of the blocks of views after `last`. Returns the number of
+    /// these blocks within which all bundles that wait now must be named.
     pub fn check_shares_after(&mut self, last: View) -> u64 {
         self.shares.check_after(last);
         self.shares.blocks_for_waiting(self.submitted)
@@ -282,7 +281,7 @@ impl Checker {
     }
 
     fn executes(&mut self, instance: InstanceId, bundles: &[Bundle]) {
-        // A Byzantine leader can propose a command again although it was ordered, and under PBFT two slots of two views
+        // A Byzantine leader can propose a command again after it was ordered, and under PBFT two slots of two views
         // can hold the same command. Applications ensure that it is executed once.
         let once = !self.slotted && self.trusted == self.participants.everybody();
         let (trusted, bit) = (self.trusts(instance), 1 << instance.0);
@@ -308,13 +307,13 @@ impl Checker {
         }
     }
 
-    /// Allows instances to adopt states instead of blocks. Call it before the scenario begins.
+    /// Permits instances to adopt states instead of blocks. Must be called before the scenario begins.
     pub fn remember_payloads(&mut self) {
         assert_eq!(self.chain.agreed().len(), 1, "nothing has been executed yet");
         self.payloads = Some(vec![Vec::new()]);
     }
 
-    /// Observes that an instance adopts the state after these blocks, genesis excluded.
+    /// Observes that an instance adopts the state after these blocks, listed without genesis.
     pub fn adopts(&mut self, instance: InstanceId, blocks: &[Digest]) {
         let (bit, height) = (1 << instance.0, blocks.len());
         let agreed = self.chain.adopts(instance.0, blocks);
@@ -333,7 +332,7 @@ impl Checker {
         }
     }
 
-    /// Observes that a replica has proof of misbehaviour by another.
+    /// Observes that a replica has proof of another's misbehaviour.
     pub fn accuses(&mut self, accuser: InstanceId, accused: ReplicaId) {
         if self.participants.instances_of(accused).all(|instance| self.trusts(instance)) {
             let what = format!("{} proves {accused:?} to misbehave, which is honest", self.participants.name(accuser));
@@ -341,19 +340,19 @@ impl Checker {
         }
     }
 
-    /// Notes that an instance stops, possibly in the middle of a step.
+    /// Records that an instance stops, possibly in the middle of a step.
     pub fn stops(&mut self) {
         self.oracle.stops();
     }
 
-    /// Notes that a stopped instance has lost its journal, and knows it.
+    /// Records that a stopped instance has lost its journal and will detect that.
     pub fn loses_journal(&mut self, instance: InstanceId) {
         let identity = self.participants.identity(instance);
         self.oracle.forgets(identity);
         self.availability.iter_mut().for_each(|availability| availability.loses_disk(identity));
     }
 
-    /// Notes that an instance has lost its state and executes everything again.
+    /// Records that an instance has lost its state and executes everything again.
     pub fn forgets(&mut self, instance: InstanceId) {
         if let Some(availability) = &mut self.availability {
             availability.restarts(self.participants.identity(instance));

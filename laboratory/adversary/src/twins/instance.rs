@@ -1,4 +1,4 @@
-//! One instance of a replica, and the state that its host keeps for it.
+//! One instance of a replica, and its host's state for it.
 
 use crate::byzantine::Behaviour;
 use crate::twins::words::mix;
@@ -20,7 +20,7 @@ pub(crate) struct Instance<P: Protocol> {
     pub up: bool,
     /// Number of times that it has restarted.
     pub restarts: u64,
-    /// Executed blocks, genesis excluded.
+    /// Executed blocks, without genesis.
     pub chain: Vec<Digest>,
     /// Durable records, in order.
     pub journal: Vec<(RecordId, Record)>,
@@ -32,7 +32,7 @@ pub(crate) struct Instance<P: Protocol> {
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// States kept for other replicas, and the state being received.
     pub states: StateKeeper<Bytes>,
-    /// Number of actions left before it crashes.
+    /// Number of remaining actions before it crashes.
     pub fuse: Option<usize>,
     alarms: [Option<Time>; Timer::ALL.len()],
 }
@@ -57,7 +57,7 @@ impl<P: Protocol> Instance<P> {
         }
     }
 
-    /// Resets the instance for another scenario, and reuses its memory.
+    /// Resets the instance for another scenario, reusing its memory.
     pub fn begin_again(&mut self, replica: Replica<P>) {
         self.replica = replica;
         (self.started, self.up, self.restarts) = (false, true, 0);
@@ -69,7 +69,7 @@ impl<P: Protocol> Instance<P> {
         self.alarms = [None; Timer::ALL.len()];
     }
 
-    /// Counts an action down. Returns whether the instance crashes before it.
+    /// Counts down for an action. Returns whether the instance crashes before it.
     pub fn burns_down(&mut self) -> bool {
         match &mut self.fuse {
             Some(0) => true,
@@ -106,7 +106,7 @@ impl<P: Protocol> Instance<P> {
         self.up && self.alarms[timer as usize].take().is_some()
     }
 
-    /// Returns a digest of the state up to a height, which depends only on the executed blocks.
+    /// Returns a digest of the state at a height, which depends only on the executed blocks.
     pub fn state(&self, height: Height) -> Digest {
         let executed = self.chain.get(..height.0 as usize).unwrap_or(&self.chain);
         let word = executed.iter().fold(height.0, |sum, block| mix(sum, block.prefix()));

@@ -1,4 +1,4 @@
-//! Links between instances, by the view of a message.
+//! Links between instances, depending on the view of a message.
 
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use quorate_types::View;
@@ -6,7 +6,7 @@ use quorate_types::View;
 /// Highest view for which links can be cut.
 pub const MAX_SCRIPTED_VIEW: u64 = 4096;
 
-/// Directed links by the view of a message. Links are open unless cut, and an instance always reaches itself.
+/// Directed links, by the view of a message. Links are open unless cut, and an instance always reaches itself.
 #[derive(Clone, Debug)]
 pub struct Links {
     everybody: InstanceSet,
@@ -25,7 +25,7 @@ impl Links {
         self.reach.clear();
     }
 
-    /// Returns the instances that an instance's messages of a view reach.
+    /// Returns the instances reached by an instance's messages of a view.
     #[inline]
     pub fn reach(&self, view: View, from: InstanceId) -> InstanceSet {
         let at = (view.0 as usize).saturating_mul(self.instances).saturating_add(from.0);
@@ -56,7 +56,7 @@ impl Links {
         }
     }
 
-    /// Opens the links from one group to another in a view.
+    /// Opens the links from one group to another for a view.
     pub fn pass(&mut self, view: u64, from: InstanceSet, to: InstanceSet) {
         for (instance, reached) in self.view(view).iter_mut().enumerate() {
             if from >> instance & 1 == 1 {
@@ -66,7 +66,7 @@ impl Links {
     }
 
     /// Describes the links of a view: the groups, if each instance reaches exactly its own group; otherwise the
-    /// instances that each one reaches.
+    /// instances reached by each one.
     pub fn describe(&self, view: View, participants: &Participants) -> String {
         let reach = |instance: InstanceId| self.reach(view, instance) | 1 << instance.0;
         if participants.instances().all(|instance| reach(instance) == self.everybody) {

@@ -1,7 +1,7 @@
 //! quorate: scripted scenarios, Twins, and the bugs that they find.
 //!
-//! A world is an environment in which a script decides which replicas lead and which messages arrive. The replicas
-//! are those of the node and the simulator; only their environment differs.
+//! A world is an environment in which a script decides which replicas lead and which messages arrive. The replicas are
+//! the same as in the node and the simulator; only their environment differs.
 
 #[cfg(feature = "museum")]
 mod bugs;

@@ -17,10 +17,10 @@ impl fmt::Debug for InstanceId {
     }
 }
 
-/// Set of instances, a bit for each.
+/// Set of instances, one bit per instance.
 pub type InstanceSet = u64;
 
-/// Committee, and the instances that act for its members. A twin is two instances of one identity with one key.
+/// Committee, and the instances that act for its members. A twin is a pair of instances with one identity and one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Participants {
     quorum: Quorum,
@@ -79,7 +79,7 @@ impl Participants {
         (0..self.identities.len()).map(InstanceId)
     }
 
-    /// Returns the identity that an instance acts for.
+    /// Returns an instance's identity.
     pub fn identity(&self, instance: InstanceId) -> ReplicaId {
         self.identities[instance.0]
     }
@@ -89,7 +89,7 @@ impl Participants {
         identity.index() < self.twins()
     }
 
-    /// Returns whether a replica may lack its disk: it is one of f faults, as each twin is.
+    /// Returns whether a replica may lack its disk within the tolerated faults. Each twin uses up one of these.
     pub fn may_lose_disks(&self) -> bool {
         self.twins() < self.quorum.faults()
     }

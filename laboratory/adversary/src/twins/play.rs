@@ -59,21 +59,21 @@ impl<P: Protocol> Player<P> {
         }
     }
 
-    /// Sets how commands reach replicas, `client` by default. Clients of a scenario send to all replicas in any case.
+    /// Sets the dissemination of commands, `client` by default. A scenario's clients send to all replicas in any case.
     pub fn disseminate(mut self, dissemination: Dissemination) -> Player<P> {
         (self.dissemination, self.world) = (dissemination, None);
         self
     }
 
-    /// Uses real signatures, and codes of this scheme on the votes that may carry them, instead of free signatures. The
-    /// protocol must work with codes. Verdicts and transcripts are the same, and take longer.
+    /// Uses real signatures, and MACs of this scheme on the votes that may have them, instead of free signatures. The
+    /// protocol must support MACs. Verdicts and transcripts are the same, but take longer.
     pub fn authenticate(mut self, macs: Option<SchemeKind>) -> Player<P> {
         (self.macs, self.world) = (macs, None);
         self
     }
 
-    /// Checks the share of honest clients beside a hostile one for at least this many views after the network has
-    /// healed. Default: as many as their bundles may take.
+    /// Checks the honest clients' share next to a hostile one for at least this many views after the network heals.
+    /// Default: as many as their bundles may take.
     pub fn heal_for(mut self, views: u64) -> Player<P> {
         self.healed_views = views;
         self
@@ -91,7 +91,7 @@ impl<P: Protocol> Player<P> {
         self.play_on_world(scenario, false).0
     }
 
-    /// Plays a scenario and records what happens.
+    /// Plays a scenario with a transcript.
     pub fn replay(&mut self, scenario: &Scenario) -> (Verdict, String) {
         self.play_on_world(scenario, true)
     }
@@ -136,7 +136,7 @@ impl<P: Protocol> Player<P> {
     }
 }
 
-/// Follows the script and heals the network. If twins leave no honest replica to lead, they lead then too.
+/// Follows the script and heals the network. If all replicas are twins, they lead after healing as well.
 fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario, healed_views: u64) -> Verdict {
     for (round, view) in scenario.rounds.iter().zip(1..) {
         world.leader(view, round.leader);
@@ -192,7 +192,7 @@ pub fn player(protocol: ProtocolKind) -> Box<dyn FnMut(&Scenario) -> Verdict + S
     for_protocol(protocol, Make(protocol))
 }
 
-/// Plays a scenario of the protocol with this name, and records what happens.
+/// Plays a scenario of the protocol with this name, with a transcript.
 pub fn replay(protocol: ProtocolKind, scenario: &Scenario) -> (Verdict, String) {
     struct Once<'a>(ProtocolKind, &'a Scenario);
     impl ForProtocol for Once<'_> {

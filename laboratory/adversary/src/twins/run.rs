@@ -10,13 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Maximum number of scenarios reported one by one; all are counted.
+/// Maximum number of scenarios reported individually; all are counted.
 pub const MAX_FINDINGS: usize = 1000;
 /// Number of scenarios that a thread takes at a time.
 const BATCH: u64 = 64;
-/// A replica loses its disk in one of this many rounds, if no more than f faults come of it.
+/// A replica loses its disk in one in this many rounds, if this leads to at most f faults.
 const LOST_DISK_ONE_IN: u128 = 2;
-/// A replica restarts from its journal in one of this many rounds.
+/// A replica restarts from its journal in one in this many rounds.
 const RESTART_ONE_IN: u128 = 2;
 
 /// One part of a run that is distributed over several machines.
@@ -29,15 +29,15 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The whole run.
+    /// The whole run as a single part.
     pub const WHOLE: Shard = Shard { index: 1, of: 1 };
 
-    /// Returns the number of scenarios of `total` in this part: every `of`-th.
+    /// Returns the number of scenarios in this part of `total`: every `of`-th one.
     pub fn share(self, total: u64) -> u64 {
         (total + self.of - self.index) / self.of
     }
 
-    /// Converts a number within this part to the number within the whole.
+    /// Converts a number within this part to a number within the whole.
     fn whole(self, number: u64) -> u64 {
         number * self.of + self.index - 1
     }
@@ -54,7 +54,7 @@ pub enum Choice {
         scenarios: u64,
         seed: u64,
     },
-    /// The same sample, in whose scenarios replicas also restart, and lose their disks.
+    /// The same sample, with replicas that also restart and lose their disks.
     SampleLosingDisks {
         /// Size of the sample.
         scenarios: u64,
@@ -116,7 +116,7 @@ fn random(seed: u64, number: u64) -> ChaCha8Rng {
     random
 }
 
-/// Draws the replicas that restart, with or without their disks, at most one of each kind in a round.
+/// Draws the replicas that restart, with or without their disks; at most one of each kind per round.
 fn draw_restarts(scenario: &mut Scenario, random: &mut ChaCha8Rng) {
     assert!(scenario.participants.may_lose_disks(), "twins are fewer than the faults");
     let honest: Vec<usize> = scenario.participants.honest().map(|replica| replica.index()).collect();
@@ -160,9 +160,9 @@ pub struct Outcome {
     pub scenarios: u64,
     /// Scenarios that violated safety.
     pub unsafe_scenarios: u64,
-    /// Scenarios that only violated liveness after the network was healed.
+    /// Scenarios that only violated liveness after the network healed.
     pub stalled: u64,
-    /// The first of them by number, at most [`MAX_FINDINGS`].
+    /// The first scenarios with a violation by number, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
 }
 
@@ -185,8 +185,8 @@ impl Outcome {
     }
 }
 
-/// Plays a part of a source on `threads` threads. The result does not depend on their number. Calls `heard` from time
-/// to time with the number of completed scenarios.
+/// Plays a part of a source on `threads` threads. The result does not depend on the number of threads. Calls `heard`
+/// regularly with the number of completed scenarios.
 pub fn run(
     protocol: ProtocolKind,
     source: &Source<'_>,
@@ -197,7 +197,7 @@ pub fn run(
     run_while(protocol, source, shard, threads, heard, || true)
 }
 
-/// Plays a part of a source like [`run`], until `goes_on` returns false. Batches that have begun are completed.
+/// Plays a part of a source like [`run`], until `goes_on` returns false. Started batches are completed.
 pub fn run_while(
     protocol: ProtocolKind,
     source: &Source<'_>,

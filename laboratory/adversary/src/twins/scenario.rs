@@ -22,7 +22,7 @@ pub struct Round {
     pub passes: Vec<(u8, u8)>,
     /// Replicas that restart from their journals when the view begins.
     pub restarts: InstanceSet,
-    /// Replicas that restart without their disks when the view begins, if that exceeds f faults at no time.
+    /// Replicas that restart without their disks when the view begins, as far as there are never more than f faults.
     pub lost_disks: InstanceSet,
 }
 
@@ -30,7 +30,7 @@ pub struct Round {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario {
     pub participants: Participants,
-    /// One round for each view, from view 1.
+    /// One round per view, from view 1.
     pub rounds: Vec<Round>,
 }
 
@@ -91,7 +91,7 @@ impl Scenario {
         self.rounds.iter().any(|round| round.restarts | round.lost_disks != 0)
     }
 
-    /// Returns the names of the members.
+    /// Returns the names of a group's members.
     fn group_text(&self, group: InstanceSet) -> Vec<String> {
         let members = self.participants.instances().filter(|instance| group >> instance.0 & 1 == 1);
         members.map(|instance| self.participants.name(instance)).collect()
@@ -131,7 +131,7 @@ impl Entry {
     /// Parses a line.
     ///
     /// # Errors
-    /// If the line is not JSON or describes an impossible scenario.
+    /// If the line is not JSON or describes an invalid scenario.
     pub fn from_line(line: &str) -> Result<Entry, ScenarioError> {
         let text: EntryText = serde_json::from_str(line)?;
         let participants = participants(text.replicas, text.faults, text.twins)?.with_hostile(text.hostile);
@@ -205,7 +205,7 @@ fn parse_round(at: usize, text: &RoundText, participants: &Participants) -> Resu
     Ok(Round { leader, groups, passes, restarts, lost_disks })
 }
 
-/// Returns the replicas that restart from their journals in a round, and those that restart without their disks.
+/// Returns the replicas that restart from their journals in a round, and the replicas that restart without their disks.
 fn parse_restarts(
     round: usize,
     text: &RoundText,

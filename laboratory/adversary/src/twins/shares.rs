@@ -1,9 +1,9 @@
-//! Checks that honest clients get their share of the blocks beside a hostile client: of any sequence of blocks of
-//! honest leaders, however short or long. It counts bundles in committed blocks and knows no queues of replicas.
+//! Checks that honest clients get their share of the blocks next to a hostile client, over any sequence of honest
+//! leaders' blocks of any length. It counts bundles in committed blocks and knows no queues of replicas.
 //!
-//! All honest bundles arrive over one link, those of the hostile client over another link of the same address, and
-//! those that peers relay count as a third (`docs/adr/096-a-leader-divides-its-own-blocks.md`). So a third of each
-//! block is due to the honest clients, or less if fewer of their bundles wait.
+//! All honest bundles arrive over one link, the hostile client's over another link from the same address, and relayed
+//! ones count as a third link (`docs/adr/096-a-leader-divides-its-own-blocks.md`). So the honest clients are entitled
+//! to a third of each block, or less if fewer of their bundles wait.
 
 use crate::oracles::Share;
 use crate::twins::hostile::BATCH;
@@ -11,18 +11,18 @@ use quorate_types::View;
 
 /// Number of links that share each block in a world with a hostile client.
 const LINKS: u64 = 3;
-/// Maximum number of bundles by which the honest clients may fall behind their share: the size of a block.
+/// Maximum deficit of the honest clients relative to their share, in bundles: the size of a block.
 const MAX_BEHIND_BUNDLES: u64 = BATCH as u64;
 
 /// Counts of honest bundles.
 pub(crate) struct Shares {
-    /// Number of honest bundles submitted before each view that was run, by view.
+    /// Number of honest bundles submitted before each completed view, by view.
     before: Vec<u64>,
     /// Number of honest bundles in committed blocks.
     served: u64,
-    /// In bundles.
+    /// Share, measured in bundles.
     share: Share,
-    /// Last view before the check; `None` as long as it is not on.
+    /// Last view before the check; `None` until the check starts.
     after: Option<View>,
 }
 
@@ -39,7 +39,7 @@ impl Shares {
         (self.served, self.after) = (0, None);
     }
 
-    /// Notes that a view begins, before which this many honest bundles were submitted.
+    /// Records the start of a view, before which this many honest bundles were submitted.
     pub fn opens(&mut self, view: View, submitted: u64) {
         self.before.resize(view.0 as usize + 1, submitted);
     }
@@ -49,7 +49,7 @@ impl Shares {
         self.after = Some(last);
     }
 
-    /// Returns the number of blocks in which the submitted bundles that no committed block names are due.
+    /// Returns the number of blocks within which the submitted bundles that no committed block names must be served.
     pub fn blocks_for_waiting(&self, submitted: u64) -> u64 {
         self.share.blocks_for(submitted.saturating_sub(self.served), u64::from(BATCH))
     }
@@ -57,9 +57,9 @@ impl Shares {
     /// Observes the next block of the chain, with the number of honest bundles that it names for the first time.
     ///
     /// # Errors
-    /// By how many bundles the honest clients are behind their share, if that is too many.
+    /// The honest clients' deficit in bundles, if it is too large.
     pub fn commits(&mut self, view: View, honest: u64) -> Result<(), u64> {
-        // A leader may propose when the view before its own begins; it has the bundles that were submitted earlier.
+        // A leader may propose as early as the start of the previous view; it has the bundles submitted before that.
         let known = view.0.checked_sub(1).and_then(|view| self.before.get(view as usize)).copied().unwrap_or(0);
         let waiting = known.saturating_sub(self.served);
         self.served += honest;

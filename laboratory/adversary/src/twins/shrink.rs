@@ -1,4 +1,4 @@
-//! Shrinks a scenario with a violation, so that people can read it.
+//! Shrinks a scenario with a violation, so that it can be read by people.
 
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use crate::twins::scenario::{Round, Scenario};
@@ -21,8 +21,8 @@ pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) ->
 
 /// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one
 /// instance fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with one
-/// restart fewer, or one from the journal instead of without a disk; with fewer changes of the leader. Each step lowers
-/// one of these numbers and raises none before it, so shrinking terminates.
+/// restart fewer, or with one from the journal instead of without a disk; with fewer changes of the leader. Each step
+/// lowers one of these numbers and raises none of the preceding ones, so shrinking terminates.
 pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let rounds = scenario.rounds.len();
     let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));
@@ -80,7 +80,7 @@ fn merged(round: &Round) -> impl Iterator<Item = Round> {
             let place = |at: u8| if usize::from(at) == other { one as u8 } else { at };
             simpler.passes = round.passes.iter().map(|(from, to)| (place(*from), place(*to))).collect();
             simpler.passes.retain(|(from, to)| from != to);
-            // Merging can make links between two groups go both ways or occur twice; the first one is kept.
+            // Merging can duplicate links between two groups or make them bidirectional; the first one is kept.
             let mut seen: Vec<(u8, u8)> = Vec::new();
             simpler.passes.retain(|(from, to)| {
                 let fresh = !seen.contains(&(*from, *to)) && !seen.contains(&(*to, *from));
@@ -130,7 +130,7 @@ fn fewer_restarts(round: &Round) -> impl Iterator<Item = Round> {
     lose.chain(restart)
 }
 
-/// Returns the scenario with the leader of a round replaced by that of the previous round, if the leader then changes
+/// Returns the scenario with the leader of a round replaced by the previous round's leader, if the leader then changes
 /// less often.
 fn steadier(scenario: &Scenario, at: usize) -> Option<Scenario> {
     let before = scenario.rounds[at.checked_sub(1)?].leader;

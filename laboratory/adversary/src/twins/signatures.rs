@@ -1,7 +1,7 @@
-//! Signatures of the world: free ones, or real signatures and codes.
+//! Signatures of the world: free ones, or real signatures and MACs.
 //!
-//! Free signatures are empty and unforgeable: a statement is valid if its signer has signed it in this world, according
-//! to the record. A certificate is valid if each of its signers has signed its statement. Nothing is hashed.
+//! Free signatures are empty and unforgeable: a statement is valid if the record shows that its signer has signed it in
+//! this world. A certificate is valid if each of its signers has signed its statement. Nothing is hashed.
 
 use crate::oracles::Words;
 use crate::twins::words::{mix, mix_all};
@@ -15,10 +15,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Maximum number of certificates that a member with real signatures remembers as verified.
 const REMEMBERED_CERTIFICATES: usize = 64;
 
-/// What votes and certificates are signed with and verified by.
+/// Scheme that signs and verifies votes and certificates.
 pub enum Signatures {
     Free(FreeSignatures),
-    /// Ed25519, and codes on the votes that may carry them; the device of each member.
+    /// Ed25519, with MACs on the votes that may have them; one device per member.
     Real(EpochId, Vec<Crypto>),
 }
 
@@ -27,10 +27,10 @@ impl Signatures {
         Signatures::Free(FreeSignatures::new(epoch, quorum))
     }
 
-    /// Returns real signatures, and codes of a scheme, with fixed keys.
+    /// Returns real signatures, and MACs of a scheme, with fixed keys.
     ///
     /// # Panics
-    /// If the scheme has no codes.
+    /// If it is not a MAC scheme.
     pub fn real(genesis: &Genesis, macs: SchemeKind) -> Signatures {
         let quorum = genesis.quorum;
         let of_member = |member: usize| ReplicaKeys::from_seed(IDENTITY_SCHEME, [1 + member as u8; SEED_BYTES]);
@@ -46,7 +46,7 @@ impl Signatures {
         Signatures::Real(committee.epoch, committee.replicas().zip(keys).map(device).collect())
     }
 
-    /// Forgets all signatures. Real ones need no memory: equal statements have equal signatures.
+    /// Forgets all signatures. Real ones need no record: equal statements have equal signatures.
     pub fn clear(&mut self) {
         if let Signatures::Free(free) = self {
             free.clear();
@@ -64,7 +64,7 @@ impl Signatures {
         }
     }
 
-    /// Returns whether a vote is genuine for a replica: a code is valid for its recipient only.
+    /// Returns whether a vote is genuine for a replica, since a MAC is valid only for its recipient.
     pub fn is_genuine(&mut self, to: ReplicaId, vote: &Vote) -> bool {
         match self {
             Signatures::Free(free) => free.is_genuine(vote),
@@ -72,7 +72,7 @@ impl Signatures {
         }
     }
 
-    /// Returns whether a certificate proves a quorum to a replica, or is that of genesis.
+    /// Returns whether a certificate proves a quorum to a replica, or is the certificate of genesis.
     pub fn is_certified(&mut self, to: ReplicaId, certificate: &Certificate) -> bool {
         match self {
             Signatures::Free(free) => free.is_certified(certificate),
@@ -80,10 +80,10 @@ impl Signatures {
         }
     }
 
-    /// Makes a certificate from a quorum of votes by distinct voters, at a replica.
+    /// Assembles a certificate from a quorum of votes by distinct voters, at a replica.
     ///
     /// # Errors
-    /// The voters whose votes cannot be used, as [`Certificate::assemble`] finds them.
+    /// The voters whose votes cannot be used, as determined by [`Certificate::assemble`].
     pub fn assemble(
         &mut self,
         at: ReplicaId,
@@ -124,12 +124,12 @@ impl FreeSignatures {
         self.signed.contains_key(&statement(signer, subject, attachment))
     }
 
-    /// Returns whether its voter signed a vote.
+    /// Returns whether a vote was signed by its voter.
     fn is_genuine(&self, vote: &Vote) -> bool {
         vote.signature.is_empty() && self.has_signed(vote.voter, &vote.subject, &vote.attachment)
     }
 
-    /// Returns whether a certificate proves a quorum, or is that of genesis.
+    /// Returns whether a certificate proves a quorum, or is the certificate of genesis.
     fn is_certified(&self, certificate: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = certificate;
         if *certificate == self.genesis {

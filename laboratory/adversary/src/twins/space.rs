@@ -1,11 +1,11 @@
-//! All scenarios of a shape, numbered, with only one of those that are equal up to a renaming.
+//! All scenarios of a shape, numbered, with only one of several that are equal up to a renaming.
 //!
 //! After Bano et al., "Twins: BFT systems made robust" (2020), and Gogada et al., ApPLIED 2023, section 4.1: the
 //! partitions of the instances into a bounded number of groups, times the leaders, arranged over the rounds. A renaming
 //! must be the same in all rounds. Two rounds that differ only in the isolated honest replica are different choices, so
-//! pruning each round on its own, as step 2 there reads, would lose the scenarios in which honest replicas change
-//! sides. Here exactly the least scenario, comparing round by round, is kept from each orbit under the group of
-//! renamings ([`symmetry`](crate::twins::symmetry)).
+//! pruning each round on its own, as step 2 there suggests, would lose the scenarios in which honest replicas change
+//! sides. Here, exactly the lexicographically least scenario, comparing round by round, is kept from each orbit under
+//! the group of renamings ([`symmetry`](crate::twins::symmetry)).
 //!
 //! The number of scenarios is known in advance by Burnside's lemma: a renaming that fixes x choices of a round fixes
 //! x^r scenarios of r rounds, so the mean of x^r over all renamings is the number of orbits. The same holds for the
@@ -23,7 +23,7 @@ use thiserror::Error;
 const MAX_DIVISIONS: usize = 1 << 20;
 /// Maximum number of entries in the table of renamed divisions (renamings times divisions).
 const MAX_RENAMED: u64 = 1 << 24;
-/// Maximum number of choices kept in all states together.
+/// Maximum number of choices kept in all states.
 const MAX_KEPT: usize = 1 << 25;
 
 /// Parameters of a space.
@@ -36,7 +36,7 @@ pub struct Shape {
     pub rounds: usize,
     /// Whether groups may have one-way links.
     pub one_way: bool,
-    /// Whether to keep only one of the scenarios that are equal up to a renaming.
+    /// Whether to keep only one of several scenarios that are equal up to a renaming.
     pub pruned: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum SpaceError {
 /// A division of the instances into groups, and the one-way links between groups.
 type Division = (Vec<InstanceSet>, Vec<(u8, u8)>);
 
-/// The choices for a round, a division and a leader, under one number.
+/// The choices for a round, which combine a division and a leader under one number.
 struct Choices {
     leaders: usize,
     divisions: Vec<Division>,
@@ -76,7 +76,7 @@ struct Choices {
 /// A set of renamings that fix all rounds chosen so far, and the possible next rounds.
 struct State {
     renamings: Vec<u32>,
-    /// Least choices of the orbits, grouped by the state that they lead to.
+    /// Least choices of the orbits, grouped by the resulting state.
     next: Vec<(usize, Vec<u32>)>,
     /// Number of scenarios with 0, 1, 2... further rounds.
     counts: Vec<u128>,
@@ -86,7 +86,7 @@ struct State {
 pub struct Space {
     shape: Shape,
     choices: Choices,
-    /// The initial state comes first.
+    /// States; the initial one comes first.
     states: Vec<State>,
 }
 

@@ -1,14 +1,14 @@
 //! Application states of instances, for state transfer.
 //!
-//! In a world a state is the chain of digests of all executed blocks, plus the replica's own part. The checker
-//! therefore notices when an instance adopts a wrong state.
+//! In a world, a state is the list of digests of all executed blocks, plus the replica's own part. The checker can
+//! therefore detect that an instance adopts a wrong state.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{DecodeError, Decoder, Digest, Encoder, Wire};
 
-/// Longest chain in a state.
+/// Maximum length of the chain in a state.
 const MAX_BLOCKS: usize = 1 << 16;
 
 /// Encodes the state after the blocks of a chain.
@@ -19,7 +19,7 @@ pub(crate) fn encode(frontier: &Frontier, chain: &[Digest]) -> Bytes {
     out.finish()
 }
 
-/// Decodes the replica's part of a state and its chain.
+/// Decodes a state into the replica's part and the chain.
 pub(crate) fn decode(state: Bytes) -> Result<(Frontier, Vec<Digest>), DecodeError> {
     let mut input = Decoder::new(state);
     let frontier = Frontier::decode(&mut input)?;

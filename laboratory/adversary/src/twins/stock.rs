@@ -4,7 +4,7 @@ use crate::twins::hostile::BUNDLES_PER_VIEW;
 use crate::twins::participants::{InstanceId, Participants};
 use quorate_types::{Bundle, BundleBuilder, ClientId};
 
-/// Client id of the first made-up key.
+/// Client ID of the first made-up key.
 const FIRST_MADE_UP: u128 = 1 << 32;
 
 /// Bundles by round: one, or two if there are twins. Second instances get them in reverse order, so that twins propose

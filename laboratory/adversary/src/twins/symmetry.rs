@@ -3,7 +3,7 @@
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use quorate_types::ReplicaId;
 
-/// A renaming: the new instance for each instance.
+/// A renaming: maps each instance to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Renaming {
     to: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Human-readable record of a world, with one line for each event.
+//! Human-readable record of a world, with one line per event.
 
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use quorate_consensus::seam::Message;
@@ -6,15 +6,15 @@ use quorate_consensus::{Envelope, seam::text};
 use quorate_types::{Block, Digest, View};
 use std::collections::BTreeMap;
 
-/// Longest line, in characters.
+/// Maximum length of a line, in characters.
 const LINE_CHARACTERS: usize = 240;
 
-/// Lines of one scenario, if the transcript is on.
+/// Lines of one scenario, if the transcript is enabled.
 #[derive(Default)]
 pub struct Transcript {
     is_on: bool,
     lines: Vec<String>,
-    /// Names of blocks: `b3` was proposed in view 3, `b3'` too.
+    /// Names of blocks: both `b3` and `b3'` were proposed in view 3.
     blocks: BTreeMap<Digest, String>,
     in_view: BTreeMap<View, usize>,
 }
@@ -24,7 +24,7 @@ impl Transcript {
         *self = Transcript { is_on: true, ..Transcript::default() };
     }
 
-    /// Adds a heading. Calls `text` only if the transcript is on.
+    /// Adds a heading. Calls `text` only if the transcript is enabled.
     pub fn heading(&mut self, text: impl FnOnce() -> String) {
         if self.is_on {
             if !self.lines.is_empty() {
@@ -34,14 +34,14 @@ impl Transcript {
         }
     }
 
-    /// Adds an event outside the replicas. Calls `text` only if the transcript is on.
+    /// Adds an event outside the replicas. Calls `text` only if the transcript is enabled.
     pub fn note(&mut self, text: impl FnOnce() -> String) {
         if self.is_on {
             self.line(format!("  {}", text()));
         }
     }
 
-    /// Adds an event of an instance. Calls `text` only if the transcript is on.
+    /// Adds an event of an instance. Calls `text` only if the transcript is enabled.
     #[inline]
     pub fn add(&mut self, participants: &Participants, instance: InstanceId, text: impl FnOnce() -> String) {
         if self.is_on {
@@ -63,7 +63,7 @@ impl Transcript {
         }
     }
 
-    /// Records a message, and the instances that it reaches despite cut links.
+    /// Records a message, and the instances reached over uncut links.
     pub fn sends<M: Message>(
         &mut self,
         participants: &Participants,
@@ -96,7 +96,7 @@ impl Transcript {
         }
     }
 
-    /// Returns the text, with blocks under their names.
+    /// Returns the text, with names in place of block digests.
     pub fn text(&self) -> String {
         let mut text = self.lines.join("\n");
         for (digest, name) in &self.blocks {

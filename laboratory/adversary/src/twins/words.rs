@@ -1,4 +1,4 @@
-//! Hashes of words.
+//! Hashes of 64-bit words.
 
 /// 2^64 divided by the golden ratio, odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,10 +1,10 @@
 //! Scripted environment of replicas: the script defines the leader and the open links of each view, and when replicas
 //! advance.
 //!
-//! Everything happens in one thread and in one order: messages are delivered first in, first out, and host requests of
-//! a replica are answered at once. A message belongs to the view that it names, otherwise to the view of its sender at
-//! the time of sending, and uses the links of that view. While a view is [run](World::run_view), messages of later
-//! views wait.
+//! Everything happens in one thread and in one order: messages are delivered first in, first out, and a replica's
+//! requests to its host are answered immediately. A message belongs to the view that it names, or else to its sender's
+//! view at the time of sending, and uses the links of that view. While a view is [run](World::run_view), messages of
+//! later views wait.
 
 mod commands;
 mod disks;
@@ -35,21 +35,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Least duration of a view. No time passes within one, except until timers of leaders and of fetches fire.
+/// Minimum duration of a view. No time passes within one, except until timers of leaders and of fetches fire.
 const VIEW: Duration = Duration::from_millis(1000);
 /// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
-/// Views within which commands must be executed by all after the network has healed. The worst case: two views to
-/// synchronize, state transfer, and a chain of three blocks with its announcement (four views). Beside a hostile
-/// client, honest commands that waited before take further views, at the rate of their share.
+/// Views within which all replicas must execute commands after the network heals. Worst case: two views to synchronize,
+/// a state transfer, and a chain of three blocks with its announcement (four views). Next to a hostile client, honest
+/// commands that waited earlier take further views, at the rate of their share.
 pub const HEALED_VIEWS: u64 = 12;
-/// Deliveries in one view after which the replicas are considered to be in an endless exchange.
+/// Deliveries in one view above which the replicas are considered to be in an endless exchange.
 const MAX_DELIVERIES: u64 = 200_000;
 /// Maximum number of messages to single recipients that an honest replica sends in one view; more indicate that others
-/// overload it. The limit is many times the votes, fetches and answers in a view of a script.
+/// overload it. The limit is many times the number of votes, fetches and answers in a view of a script.
 pub(super) const MAX_TOLD: u32 = 2000;
 
-/// A message on its way to an instance.
+/// A message in transit to an instance.
 #[derive(Clone, Copy)]
 struct Parcel {
     from: ReplicaId,
@@ -58,7 +58,7 @@ struct Parcel {
     message: Place,
 }
 
-/// The host's answer to an instance. Most answers are verdicts. The others are large, so they are stored elsewhere.
+/// The host's answer to an instance. Most answers are verdicts; the others are large, so they are stored elsewhere.
 enum Answer<M> {
     Verdict(Job, bool),
     Other(Box<Input<M>>),
@@ -67,16 +67,16 @@ enum Answer<M> {
 /// Decides by sender, recipient and view whether a message is lost, in addition to cut links.
 pub type Lose<M> = Box<dyn FnMut(InstanceId, InstanceId, View, &Envelope<M>) -> bool + Send>;
 
-/// Returns, given the leader of a view, the instances that a faulty client's bundle of this view has good codes for.
+/// Returns, given the leader of a view, the instances for which a faulty client's bundle of this view has valid MACs.
 pub type Divide = Box<dyn FnMut(ReplicaId) -> InstanceSet + Send>;
 
-/// Replicas and the network between them.
+/// Replicas, and the network between them.
 pub struct World<P: Protocol> {
     participants: Participants,
     config: Config,
     epoch: EpochId,
     make: MakeReplica<P>,
-    /// Bug of every replica.
+    /// The bug in every replica.
     #[cfg(feature = "museum")]
     mutant: Option<crate::twins::bugs::Mutant>,
     instances: Vec<Instance<P>>,
@@ -86,12 +86,12 @@ pub struct World<P: Protocol> {
     script: LeaderScript,
     /// Last view into which an instance was forced.
     forced: View,
-    /// Whether the instances have the current script.
+    /// Whether the instances have received the present script.
     announced: bool,
     checker: Checker,
     signatures: Signatures,
     stock: Stock,
-    /// Whether clients send commands in each view that is run.
+    /// Whether clients send commands in each view.
     supplied: bool,
     rounds: u64,
     letters: Letters<P::Message>,
@@ -100,30 +100,30 @@ pub struct World<P: Protocol> {
     first: VecDeque<Parcel>,
     /// Closer identities, as a bit set.
     near: u64,
-    /// Messages of views that have not been run yet.
+    /// Messages of views that have not run yet.
     waiting: Vec<Parcel>,
-    /// Messages of views above this one wait.
+    /// Highest view whose messages are delivered; later ones wait.
     limit: View,
     now: Time,
     answers: VecDeque<Answer<P::Message>>,
     actions: Vec<Action<P::Message>>,
     lose: Option<Lose<P::Message>>,
     divide: Option<Divide>,
-    /// Bundles that some instances refuse, and the set of those that accept them.
+    /// Bundles that some instances refuse, with the instances that accept them.
     divided: BTreeMap<Digest, InstanceSet>,
     deliveries: u64,
-    /// Messages that each instance has sent to single recipients in the current view.
+    /// Number of messages that each instance has sent to single recipients in the present view.
     told: Vec<u32>,
     /// Replicas that lost their disks and have not recovered.
     away: Vec<disks::Away>,
     /// Whether instances have journals.
     journals: bool,
-    /// Whether instances keep the state at each checkpoint, for others that were away.
+    /// Whether instances keep the state at each checkpoint, for instances that were down.
     keeps_states: bool,
     transcript: Transcript,
 }
 
-/// Returns the settings of replicas in a world: time plays no part, and missing data is requested at once.
+/// Returns the settings of replicas in a world: time plays no role, and missing data is requested immediately.
 pub fn world_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {
@@ -139,18 +139,18 @@ pub fn world_config(protocol: ProtocolKind) -> Config {
     }
 }
 
-/// Returns the settings of replicas in a world with a hostile client, whose bundles exceed the blocks.
+/// Returns the settings of replicas in a world with a hostile client whose bundles exceed the capacity of blocks.
 pub(crate) fn contested_config(protocol: ProtocolKind) -> Config {
     Config { batch: BATCH.into(), ..world_config(protocol) }
 }
 
-/// Returns the genesis of a world. It has no members, because signatures are free, or keys the same in all worlds.
+/// Returns the genesis of a world. It has no members, because signatures are free, or keys are the same in all worlds.
 fn genesis<'a>(config: &Config, participants: &Participants) -> Genesis<'a> {
     Genesis { quorum: participants.quorum(), protocol: config.protocol.name(), ..Genesis::of_name("twins") }
 }
 
 impl<P: Protocol> World<P> {
-    /// Returns a world at its beginning, with all links open and leaders in turn. `make` comes from
+    /// Returns a world in its initial state, with all links open and rotating leaders. `make` comes from
     /// [`for_protocol`](quorate_consensus::replica::for_protocol) for the protocol of `config`.
     pub fn new(config: Config, participants: Participants, make: MakeReplica<P>) -> World<P> {
         let epoch = genesis(&config, &participants).epoch();
@@ -251,9 +251,7 @@ impl<P: Protocol> World<P> {
         replica
     }
 
-    // Script.
-
-    /// Makes an identity lead a view. Lower views without an explicit leader are led in turn.
+    /// Makes an identity lead a view. Lower views without an explicit leader have rotating leaders.
     pub fn leader(&mut self, view: u64, leader: ReplicaId) {
         assert!(view >= 1, "views count from 1");
         while (self.script.views.len() as u64) < view {
@@ -264,7 +262,7 @@ impl<P: Protocol> World<P> {
         self.announced = false;
     }
 
-    /// Sets the leaders, in turn, of the views after those with an explicit leader.
+    /// Sets the rotating leaders of the views after the last one with an explicit leader.
     pub fn leaders_after(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) {
         self.script.after.clear();
         self.script.after.extend(leaders);
@@ -287,13 +285,13 @@ impl<P: Protocol> World<P> {
         self.lose = lose;
     }
 
-    /// Adds a faulty client, which sends a bundle to all instances in each view that is run and after the network has
-    /// healed. Instances that have no good code refuse it, also from others, unless a decided block names it.
+    /// Adds a faulty client, which sends a bundle to all instances in each view and after the network heals. Instances
+    /// without a valid MAC refuse it, even from other replicas, unless a decided block names it.
     pub fn divide(&mut self, divide: Divide) {
         self.divide = Some(divide);
     }
 
-    /// Sets whether clients send commands to all instances in each view that is run (default: yes).
+    /// Sets whether clients send commands to all instances in each view (default: yes).
     pub fn supply(&mut self, supplied: bool) {
         self.supplied = supplied;
     }
@@ -303,22 +301,24 @@ impl<P: Protocol> World<P> {
         self.journals = kept;
     }
 
-    /// Uses real signatures, and codes of a scheme, instead of free ones. Call it before the beginning.
+    /// Uses real signatures, and MACs of a scheme, instead of free signatures. Must be called before the scenario
+    /// begins.
     ///
     /// # Panics
-    /// If the scheme has no codes.
+    /// If it is not a MAC scheme.
     pub fn authenticate(&mut self, macs: SchemeKind) {
         self.signatures = Signatures::real(&genesis(&self.config, &self.participants), macs);
     }
 
-    /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks
-    /// (default: no). Call it before the beginning. An instance that adopts a state cannot restart after a crash.
+    /// Makes instances keep the state at each checkpoint, for instances that were down too long to fetch all blocks
+    /// (default: no). Must be called before the scenario begins. An instance that adopts a state cannot restart after a
+    /// crash.
     pub fn keep_states(&mut self) {
         self.keeps_states = true;
         self.checker.remember_payloads();
     }
 
-    /// Rewrites the actions of an instance before they are performed. The instance is no longer checked.
+    /// Rewrites an instance's actions before they are performed. The instance is no longer checked.
     pub fn misbehave(&mut self, instance: InstanceId, rewrite: Rewrite<P::Message>) {
         self.instances[instance.0].rewrite = Some(rewrite);
         self.checker.distrust(instance);
@@ -330,8 +330,8 @@ impl<P: Protocol> World<P> {
         self.checker.distrust(instance);
     }
 
-    /// Delivers messages of an identity before earlier ones of others, as on a network where it is closer to all others
-    /// than they are to each other.
+    /// Delivers messages of an identity ahead of earlier ones of others, as on a network where it is closer to all
+    /// others than they are to each other.
     pub fn bring_near(&mut self, identity: ReplicaId) {
         self.near |= 1 << identity.index();
     }
@@ -340,8 +340,6 @@ impl<P: Protocol> World<P> {
     pub fn record(&mut self) {
         self.transcript.start();
     }
-
-    // Events.
 
     /// Sends bundles of a client to an instance.
     pub fn submit(&mut self, instance: InstanceId, bundles: Vec<Bundle>) {
@@ -369,10 +367,9 @@ impl<P: Protocol> World<P> {
         self.run_open_view(view);
     }
 
-    /// Runs a view that has been opened. Clients send commands; replicas that learn of the view enter it; the others
-    /// time out of the previous view; and those still behind, because too few timed out, are forced into the view.
-    /// Under a protocol with long-lived views, all replicas request the view first, and commands follow once it is
-    /// open.
+    /// Runs an opened view. Clients send commands; replicas that learn of the view enter it; the others time out of the
+    /// previous view; and replicas that are still behind, because too few timed out, are forced into the view. Under a
+    /// protocol with long-lived views, all replicas request the view first, and commands follow once it is open.
     pub fn run_open_view(&mut self, view: u64) {
         if self.config.protocol.has_slots() {
             if self.force_up_to(View(view)) {
@@ -391,17 +388,17 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Ends the script: all links are open from now on for messages of all views, `leaders` lead in turn, and no
-    /// replica is forced into a view. Returns the number of views until every honest instance that is up has executed a
-    /// command sent since then, and all that lost their disks vote again. Returns `None` if [`HEALED_VIEWS`] do not
-    /// suffice, and those in which the share of honest clients beside a hostile one covers their earlier bundles: that
-    /// is a violation of liveness.
+    /// Ends the script: from now on, all links are open for messages of all views, `leaders` lead in rotation, and no
+    /// replica is forced into a view. Returns the number of views until every honest live instance has executed a
+    /// command sent since then, and all that lost their disks vote again. Returns `None`, which is a violation of
+    /// liveness, if this takes more than [`HEALED_VIEWS`] plus the views in which the honest clients' share next to a
+    /// hostile one covers their earlier bundles.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
         self.heal_for(leaders, 0)
     }
 
-    /// Heals the network as [`World::heal`] does, and goes on to check the share of honest clients beside a hostile one
-    /// for at least this many views.
+    /// Heals the network as [`World::heal`] does, and checks the honest clients' share next to a hostile one for at
+    /// least this many views.
     pub fn heal_for(&mut self, leaders: impl IntoIterator<Item = ReplicaId>, at_least: u64) -> Option<u64> {
         let last = self.instances.iter().map(|instance| instance.replica.view().0).max().unwrap_or(0).max(self.limit.0);
         self.links.clear();
@@ -421,7 +418,7 @@ impl<P: Protocol> World<P> {
             .fold(0, |set, instance| set | 1 << instance.0);
         let expected = up & self.checker.trusted();
         let hostile = self.participants.hostile().is_some();
-        // A leader of the views before may have proposed already.
+        // The leader of an earlier view may already have proposed.
         let backlog = self.checker.check_shares_after(View(last + 2));
         let views = HEALED_VIEWS + if hostile { backlog } else { 0 };
         let checks_shares = hostile && !self.config.protocol.has_slots();
@@ -457,7 +454,8 @@ impl<P: Protocol> World<P> {
         assert!(View(view) > self.limit, "views are run in ascending order");
         self.limit = View(view);
         self.checker.opens(self.limit);
-        // Timers of fetches may have taken the clock further. What started in the view before then has its time, too.
+        // Timers of fetches may have advanced the clock further. Exchanges started in the view before that also get
+        // their time.
         let begins = Time(VIEW.as_nanos() as u64 * view);
         self.now = if self.now < begins { begins } else { self.now + VIEW };
         self.deliveries = 0;
@@ -471,7 +469,7 @@ impl<P: Protocol> World<P> {
         for parcel in waiting.drain(..) {
             self.deposit(parcel);
         }
-        // If no message waits again, keep the drained list for its capacity.
+        // If no message has to wait again, keep the drained list for its capacity.
         if self.waiting.is_empty() {
             self.waiting = waiting;
         }
@@ -491,16 +489,16 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Fires the view timer of every instance below a view. Returns whether there is any.
+    /// Fires the view timer of every instance below a view. Returns whether there are any.
     pub fn give_up_below(&mut self, view: View) -> bool {
         let below = self.below(view);
         below.iter().for_each(|instance| self.ring(*instance, Timer::View));
         !below.is_empty()
     }
 
-    /// Forces every instance below a view into it. Returns whether there is any. A replica that lost its disk enters
-    /// only views that others show to have begun, until it votes again: it relies on the quorum that left the view
-    /// before.
+    /// Forces every instance below a view into it. Returns whether there are any. Until it votes again, a replica that
+    /// lost its disk enters only views that others prove to have begun, since it relies on the quorum that left the
+    /// previous view.
     pub fn force_up_to(&mut self, view: View) -> bool {
         let mut below = self.below(view);
         below.retain(|instance| !self.is_silent(*instance));
@@ -523,8 +521,6 @@ impl<P: Protocol> World<P> {
         self.answer(instance);
     }
 
-    // Observations.
-
     pub fn participants(&self) -> &Participants {
         &self.participants
     }
@@ -543,7 +539,7 @@ impl<P: Protocol> World<P> {
         &mut self.checker
     }
 
-    /// Returns what was recorded since [`World::record`].
+    /// Returns the transcript since [`World::record`].
     pub fn transcript(&self) -> String {
         self.transcript.text()
     }

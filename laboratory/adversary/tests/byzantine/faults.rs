@@ -1,4 +1,4 @@
-//! Faults as text, and impossible faults.
+//! Faults as text, and invalid faults.
 
 use quorate_adversary::byzantine::behaviours::{
     AssembleCertificate, Delay, FloodRelays, ForgeState, InflateView, Overfill, Selective, Slow, SpreadToOne,

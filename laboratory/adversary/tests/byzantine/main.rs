@@ -1,4 +1,4 @@
-//! All tests of this crate in one binary, so that shared code is compiled and linked once.
+//! The tests of Byzantine behaviours as one binary, so that shared code is compiled and linked once.
 
 mod conformance;
 mod faults;

@@ -1,4 +1,4 @@
-//! Certificates and commits need signed votes of a quorum.
+//! Certificates and commits need a quorum's signed votes.
 
 use super::fixture::*;
 use quorate_adversary::oracles::{Property, Statements, quorum};

@@ -37,7 +37,7 @@ pub fn certified(block: &Block, domain: Domain) -> Certificate {
     certificate(block.subject(domain), &[0, 1, 2], Vec::new())
 }
 
-/// A certificate of three timeouts, with the view that each reports.
+/// A certificate of three timeouts, with the views that they report.
 pub fn timeouts(view: u64, told: [u64; 3]) -> Certificate {
     let told = told.map(|view| Attachment::HighView(View(view)));
     certificate(timeout_subject(View(view)), &[0, 1, 2], told.to_vec())
@@ -66,7 +66,7 @@ impl Fixture {
         self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
     }
 
-    /// Proposes a block on a certificate and lets three replicas vote for it.
+    /// Proposes a block on a certificate, with the votes of three replicas.
     pub fn certifies(&mut self, view: u64, base: &Certificate) -> (Arc<Block>, Certificate) {
         let block = block(view, (view % 4) as u16, base);
         self.proposes(&block, None).expect("the statement is valid");
@@ -112,7 +112,7 @@ pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration
     Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared, voted: Vec::new() }
 }
 
-/// Asserts that a statement violates this invariant with a message that contains these words.
+/// Asserts that a statement violates this invariant, with a message that contains these words.
 pub fn assert_breach(said: Result<(), Violation>, property: Property, words: &str) {
     let breach = said.expect_err("the statement is a violation");
     assert_eq!(breach.property, property, "{}", breach.what);

@@ -1,4 +1,4 @@
-//! All tests of this crate in one binary.
+//! All tests of the oracles as one binary.
 
 mod backing;
 mod chain;

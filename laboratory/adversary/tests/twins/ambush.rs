@@ -1,12 +1,12 @@
-//! Tests that a Byzantine replica which assembles certificates, is closer to all others than they are to each other,
-//! and stays active to the end does no harm.
+//! Tests that no harm comes from a Byzantine replica that assembles certificates, is closer to all others than they are
+//! to each other, and stays active to the end.
 
 use quorate_adversary::twins::Property;
 use quorate_adversary::twins::museum::{Hunt, Mutant, Play, Rule};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
 
-/// Scenarios of each protocol; `QUORATE_AMBUSHES=<count>` plays more.
+/// Number of scenarios per protocol; `QUORATE_AMBUSHES=<count>` plays more.
 const SCENARIOS: u64 = 200;
 
 const SOUND: Play = Play { mutant: None, broken: false, record: false };
@@ -32,7 +32,7 @@ fn views_that_begin_by_timeouts_alone_stop_progress() {
     assert_eq!(seen.property, Property::Liveness, "{}", seen.what);
 }
 
-/// The order of statements is violated before two chains are.
+/// The order of statements is violated before a fork occurs.
 #[test]
 fn a_vote_against_the_timeouts_is_detected_before_a_fork() {
     let mutant = Some(Mutant::Rule(Rule::OldParentAccepted));

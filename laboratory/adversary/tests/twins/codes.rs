@@ -1,4 +1,4 @@
-//! Scenarios of PBFT whose votes carry real codes, which convince only their recipients.
+//! Scenarios of PBFT whose votes have real MACs, which convince only their recipients.
 
 use quorate_adversary::twins::play::Player;
 use quorate_adversary::twins::run::{Choice, Shard, Source};
@@ -25,7 +25,8 @@ fn replays(source: &Source<'_>, macs: Option<SchemeKind>) -> Vec<(Verdict, Strin
     for_protocol(ProtocolKind::PbftMac, Replays(source, macs))
 }
 
-/// Nothing depends on whether others could verify a vote: codes lead to the same events as signatures that all believe.
+/// Nothing depends on whether others can verify a vote: MACs lead to the same events as signatures that convince
+/// everyone.
 #[test]
 fn codes_lead_to_the_same_events_as_free_signatures() {
     for (twins, one_way, seed) in [(1, false, 1), (1, true, 2), (0, true, 3)] {

@@ -1,4 +1,4 @@
-//! Tests the number of scenarios: the space against a formula, and against brute force where that is feasible.
+//! Tests the number of scenarios: compares the space with a formula, and with brute force where that is feasible.
 
 use quorate_adversary::twins::symmetry;
 use quorate_adversary::twins::{Participants, Round, Scenario, Shape, Space};
@@ -28,7 +28,7 @@ fn stirling(n: usize, k: usize) -> u128 {
 }
 
 /// Returns the number of choices for one round without pruning: S(n+t, j) divisions for each number j of groups, 3
-/// states of each pair of groups if one-way links are allowed, n leaders.
+/// states per pair of groups if one-way links are allowed, and n leaders.
 fn choices(shape: &Shape) -> u128 {
     let divisions = (1..=shape.partitions).map(|groups| {
         let pairs = (groups * (groups - 1) / 2) as u32;
@@ -43,7 +43,7 @@ fn rounds_of(shape: &Shape) -> Vec<Round> {
     (0..space.count()).map(|number| space.scenario(number).rounds.remove(0)).collect()
 }
 
-/// Returns the renamed round, with groups in an order that does not depend on names.
+/// Returns the renamed round, with its groups in an order that does not depend on names.
 fn rename(round: &Round, participants: &Participants, renaming: &symmetry::Renaming) -> Round {
     let mut groups: Vec<(u64, usize)> =
         round.groups.iter().enumerate().map(|(at, group)| (renaming.set(*group), at)).collect();
@@ -67,7 +67,7 @@ fn burnside(shape: &Shape) -> u128 {
     sum / renamings.len() as u128
 }
 
-/// Returns the least scenario in the orbit of one.
+/// Returns the least scenario in the orbit of the given one.
 fn least(rounds: &[Round], participants: &Participants) -> Vec<Round> {
     let renamed =
         |renaming: &symmetry::Renaming| rounds.iter().map(|round| rename(round, participants, renaming)).collect();

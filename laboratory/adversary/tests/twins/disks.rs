@@ -1,5 +1,5 @@
 //! Tests scenarios in which replicas restart, and lose their disks in turn: no scenario is unsafe, and after the
-//! network has healed commands are executed by all, and all vote again.
+//! network heals all replicas execute commands and vote again.
 
 use quorate_adversary::twins::play::{Player, replay};
 use quorate_adversary::twins::run::{Choice, Shard, Source};
@@ -10,7 +10,7 @@ use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_types::{Quorum, ReplicaId};
 
-/// Number of replicas, of twins and of rounds.
+/// Numbers of replicas, twins and rounds.
 type Size = (usize, usize, usize);
 
 fn space((replicas, twins, rounds): Size, one_way: bool) -> Space {
@@ -32,7 +32,7 @@ impl Sample {
         Sample { protocol, size, one_way: false, scenarios, seed, dissemination: Dissemination::Client }
     }
 
-    /// Returns the first scenario with a violation, as a line of a file.
+    /// Returns the first scenario with a violation, as a line of a scenario file.
     fn first(self) -> Option<(String, Verdict)> {
         for_protocol(self.protocol, self)
     }
@@ -82,7 +82,7 @@ fn disks_lost_in_turn_lose_no_certified_bundle() {
     }
 }
 
-/// Lost disks are drawn in addition: leaders and groups are as in the sample without them.
+/// Lost disks are drawn in addition: leaders and groups are the same as in the sample without them.
 #[test]
 fn lost_disks_change_nothing_else_in_a_sample() {
     let space = space((7, 1, 8), false);
@@ -115,7 +115,7 @@ fn scenario(rounds: &[(&str, &str)]) -> Scenario {
 const ALL: &str = r#"[["R0","R1","R2","R3"]]"#;
 const WITHOUT_R3: &str = r#"[["R0","R1","R2"],["R3"]]"#;
 
-/// A disk is lost only once the replica that lost the last one votes again.
+/// A disk is lost only after the previous victim votes again.
 #[test]
 fn a_disk_is_kept_while_another_is_lost() {
     for protocol in ProtocolKind::ALL.iter().copied() {
@@ -140,7 +140,7 @@ fn a_disk_is_kept_while_another_is_lost() {
     }
 }
 
-/// Each step of the shrinker leaves out a restart, or keeps a disk.
+/// Each step of the shrinker removes a restart, or keeps a disk.
 #[test]
 fn a_scenario_shrinks_to_the_disk_that_matters() {
     let space = space((4, 0, 10), false);

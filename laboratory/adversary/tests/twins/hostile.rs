@@ -1,5 +1,5 @@
-//! Tests hostile clients in scenarios: with any attack and any leader no scenario is unsafe, and after the network has
-//! healed honest clients get their share of the blocks and their commands are executed within the bound.
+//! Tests hostile clients in scenarios: with any attack and any leader no scenario is unsafe, and after the network
+//! heals honest clients get their share of the blocks and their commands are executed within the limit.
 
 use quorate_adversary::twins::hostile::HostileClient;
 use quorate_adversary::twins::museum::{Mutant, Rewriting};
@@ -12,7 +12,7 @@ use quorate_consensus::mutants::Bug;
 use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_types::Quorum;
 
-/// Number of replicas, of twins and of rounds.
+/// Numbers of replicas, twins and rounds.
 type Size = (usize, usize, usize);
 
 fn scenarios(hostile: HostileClient, (replicas, twins, rounds): Size, scenarios: u64, seed: u64) -> Vec<Scenario> {
@@ -46,8 +46,8 @@ impl ForProtocol for Verdicts<'_> {
     }
 }
 
-/// Up to f twins, and a hostile client of each kind: honest clients get their share of every sequence of healed blocks,
-/// and their commands are executed within the bound, after short scripts and after long ones.
+/// Up to f twins, and each kind of hostile client: honest clients get their share of every sequence of blocks after
+/// healing, and their commands are executed within the limit, after short and long scripts.
 #[test]
 fn the_honest_are_served_beside_each_hostile_client() {
     let sizes = [((4, 1, 5), 20), ((4, 1, 10), 40), ((4, 1, 20), 10), ((7, 2, 10), 4)];
@@ -64,7 +64,7 @@ fn the_honest_are_served_beside_each_hostile_client() {
     }
 }
 
-/// No window of blocks after the network has healed is too late to count.
+/// Every window of blocks after healing counts, however late.
 #[test]
 fn the_honest_are_served_for_long_after_the_network_has_healed() {
     for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| !protocol.has_slots()) {
@@ -81,8 +81,8 @@ fn the_honest_are_served_for_long_after_the_network_has_healed() {
     }
 }
 
-/// The checker detects a violation: if a link pays for what other leaders propose, a client that sends each leader
-/// different bundles has one share for each of them.
+/// The checker detects a violation: if a link is charged for other leaders' proposals, a client that sends each leader
+/// different bundles has one share per leader.
 #[test]
 fn links_that_pay_for_other_leaders_blocks_lose_their_share() {
     let bug = Mutant::Hook(Bug::ChargedForOthers);
@@ -99,8 +99,7 @@ fn links_that_pay_for_other_leaders_blocks_lose_their_share() {
     }
 }
 
-/// The checker detects a violation: with one queue for all clients, the backlog of the flood precedes every honest
-/// command.
+/// The checker detects a violation: with one queue for all clients, the flood's backlog precedes every honest command.
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, (4, 0, 12), 20, 1);

@@ -1,4 +1,4 @@
-//! All tests of this crate in one binary, so that shared code is compiled and linked once.
+//! The tests of Twins as one binary, so that shared code is compiled and linked once.
 
 mod ambush;
 mod codes;

@@ -1,17 +1,16 @@
-//! Tests the museum of bugs: every exhibit shows its bug, and the cheap hunts find it. `quorate museum` runs
-//! everything.
+//! Tests the museum of bugs: every exhibit shows its bug, and the cheap hunts find it. `quorate museum` runs all hunts.
 
 use quorate_adversary::twins::museum::{ABSENT, EXHIBITS, Exhibit, Mutant};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The bugs of the list that the protocols can express.
+/// The listed bugs that the protocols can express.
 const EXPRESSIBLE: [u8; 27] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
 /// Number of bugs in the list.
 const LISTED: u8 = 29;
-/// Bugs added since, of our own or of others.
+/// Bugs added later, of our own or of others.
 const ADDED: [u8; 11] = [30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40];
 /// Maximum budget of a hunt here, in scenarios; `quorate museum` runs the others.
 const CHEAP: u64 = 5000;

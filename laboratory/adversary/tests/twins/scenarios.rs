@@ -1,5 +1,5 @@
 //! Tests scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are
-//! not, and the checker detects that.
+//! not, and the checker detects it.
 
 use quorate_adversary::twins::play::{Player, player, replay};
 use quorate_adversary::twins::run::{Choice, Outcome, Shard, Source, run};
@@ -47,8 +47,8 @@ fn two_twins_among_seven_violate_nothing() {
     }
 }
 
-/// Replicas spread bundles, and twins acknowledge batches for each other. Batches that no quorum acknowledges take the
-/// clock far beyond the views of the script.
+/// Replicas spread bundles, and twins acknowledge batches for each other. Batches that no quorum acknowledges advance
+/// the clock far beyond the views of the script.
 #[test]
 fn one_twin_that_certifies_bundles_violates_nothing() {
     struct Sample<'a>(ProtocolKind, &'a Source<'a>);
@@ -77,8 +77,8 @@ fn partitions_alone_violate_nothing() {
     }
 }
 
-/// Two twins among four replicas are one more than a protocol tolerates: nothing is guaranteed, and the checker must
-/// detect a violation.
+/// Two twins among four replicas are one fault more than a protocol tolerates: nothing is guaranteed, and the checker
+/// must detect a violation.
 #[test]
 fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
     for protocol in ProtocolKind::ALL {

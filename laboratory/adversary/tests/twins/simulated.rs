@@ -1,5 +1,5 @@
-//! Tests the `work` oracle of the simulator: Byzantine replicas under load that reach the bounds of a replica, and
-//! replicas without these bounds, which the oracle must detect.
+//! Tests the simulator's oracle `work`: Byzantine replicas under load that reach a replica's limits, and replicas
+//! without these limits, which the oracle must detect.
 //!
 //! The tests are here and not in the simulator's crate because only this crate may inject bugs into replicas.
 
@@ -25,12 +25,12 @@ use std::time::Duration;
 const LEADER: u16 = 0;
 const BACKUP: u16 = 3;
 const VIEW_TIMEOUT_MS: u64 = 50;
-/// Commands of a bundle; each has some 800 bytes.
+/// Commands per bundle; each has about 800 bytes.
 const BUNDLE: usize = 10;
-/// Upper bound on the delay of honest clients, as in tests with hostile clients.
+/// Maximum delay of honest clients, as in tests with hostile clients.
 const SERVED_WITHIN: Duration = Duration::from_millis(250);
 
-/// Costs that do not change when the shipped table does: floods are sized by them.
+/// Fixed costs, independent of the shipped table, since floods are sized by them.
 const COSTS: &str = include_str!("../../../simulator/tests/common/plain_costs.toml");
 
 pub fn commands() -> Box<dyn Workload> {
@@ -87,7 +87,7 @@ impl Alter for Having {
     }
 }
 
-/// Lets all replicas vote for blocks of any size, whatever the cluster's limits are: a bug of our own.
+/// Lets all replicas vote for blocks of any size, regardless of the cluster's limits: a bug of our own.
 struct BlocksUnbounded;
 
 impl Alter for BlocksUnbounded {
@@ -97,7 +97,7 @@ impl Alter for BlocksUnbounded {
     }
 }
 
-/// Expects no violation, and returns what the clients measured.
+/// Expects no violation, and returns the clients' measurements.
 fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
     let report = run(spec, 1, &commands);
     assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
@@ -114,14 +114,15 @@ fn fails(spec: &SimSpec, mutant: impl Alter, words: &str, case: &str) {
     assert!(violation.what.contains(words), "{case}: {}", violation.what);
 }
 
-/// Returns how often honest replicas dropped a message of the liar for this reason.
+/// Returns how often honest replicas dropped a message from the liar for this reason.
 fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
     let honest = report.end.iter().flatten().filter(|status| status.replica.0 != liar);
     let name = why.to_string();
     honest.flat_map(|status| &status.dropped).filter(|(why, _)| **why == name).map(|(_, count)| *count).sum()
 }
 
-/// A leader proposes more commands, or more bytes, than a block may hold: no replica votes for it, and another leads.
+/// A leader proposes more commands, or more bytes, than a block may hold: no replica votes for it, and another one
+/// leads.
 #[test]
 fn no_replica_votes_for_a_block_beyond_the_bounds() {
     for protocol in ProtocolKind::ALL.iter().copied() {
@@ -138,7 +139,7 @@ fn no_replica_votes_for_a_block_beyond_the_bounds() {
 }
 
 /// A replica lists its bundles twice and keeps the certificates while the others restart one after the other, as for a
-/// new release. Where voters rely on any certificate, they vote for a block whose bundles nobody honest has.
+/// new release. If voters rely on any certificate, they vote for a block whose bundles no honest replica has.
 #[test]
 fn certificates_kept_over_a_rolling_restart_prove_nothing() {
     for protocol in ProtocolKind::ALL.iter().copied() {
@@ -158,8 +159,8 @@ fn certificates_kept_over_a_rolling_restart_prove_nothing() {
     }
 }
 
-/// A leader that alone gets bundles from clients relays all of them to the others, where it gets no more than its share
-/// of the pool.
+/// Only the leader receives bundles from clients. It relays them all to the others, where they get no more than its
+/// share of the pool.
 #[test]
 fn relays_of_one_peer_take_no_more_than_its_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
@@ -178,7 +179,7 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
     }
 }
 
-/// A peer repeats its requests: once its budget is spent it gets no answers.
+/// A peer repeats its requests: it gets no answers once its budget is spent.
 #[test]
 fn questions_of_one_peer_are_answered_within_its_budget() {
     for (protocol, questions, words) in
@@ -200,7 +201,7 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
 fn executed_bundles_are_not_relayed_into_pools() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let mut beside = spec(protocol, BACKUP, FloodRelays { bundles: 64 });
-        // Pools soon forget executed bundles, so that only sessions know them.
+        // Pools soon forget executed bundles, so that only sessions remember them.
         (beside.consensus.checkpoint_interval, beside.consensus.window) = (8, 32);
         beside.consensus.retained_blocks = 32;
         let mut alone = beside.clone();
@@ -221,7 +222,7 @@ fn executed_bundles_are_not_relayed_into_pools() {
     }
 }
 
-/// The oracles' bounds are not derived from the list of bugs, so check that each of these bugs is tested.
+/// The oracles' limits are not derived from the list of bugs, so check that each of these bugs is tested.
 #[test]
 fn every_bug_that_shows_under_load_is_in_these_tests() {
     let source = include_str!("simulated.rs");

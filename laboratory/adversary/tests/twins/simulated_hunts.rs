@@ -1,4 +1,4 @@
-//! Hunts of the simulator that find a bug in replicas that have it, and nothing in others.
+//! Hunts of the simulator that find a bug in replicas that have it, and none in others.
 
 use crate::simulated::{Having, commands, spec};
 use quorate_adversary::byzantine::behaviours::Silent;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Longer than any run.
 const LONG_MS: f64 = 10_000.0;
 
-/// Returns the first seed with a violation in replicas with a bug, after checking that those without it pass.
+/// Returns the first seed with a violation in replicas with a bug, after checking that replicas without it pass.
 fn first(spec: &SimSpec, seeds: Range<u64>, bug: Bug, case: &str) -> Option<(u64, Violation)> {
     let found = seeds.clone().find_map(|seed| Some((seed, run_altered(spec, seed, &commands, Having(bug)).violation?)));
     let played = found.as_ref().map_or(seeds.end, |(seed, _)| seed + 1);
@@ -25,8 +25,8 @@ fn first(spec: &SimSpec, seeds: Range<u64>, bug: Bug, case: &str) -> Option<(u64
     found
 }
 
-/// Honest clients always wait, beside a client that sends each leader other bundles than the others. Blocks hold few
-/// commands, and leaders change often.
+/// Honest clients always have waiting bundles, next to a client that sends each leader different bundles. Blocks hold
+/// few commands, and leaders change often.
 #[test]
 fn a_link_that_pays_for_other_leaders_blocks_is_found_by_the_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::ChainedHotStuff, ProtocolKind::SimpleMoonshot] {

@@ -1,4 +1,4 @@
-//! Faulty disks: file systems that only the test and its processes see, and system calls that fail.
+//! Faulty disks: file systems visible only to the test and its processes, and system calls that fail.
 
 use super::Scratch;
 use std::ffi::{CStr, CString};
@@ -19,7 +19,7 @@ pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
     if std::env::var_os(HAS_OWN_MOUNTS).is_some() {
         return with_mounts_here(name, test);
     }
-    // SAFETY: returns an id, and touches no memory.
+    // SAFETY: returns an ID, and touches no memory.
     if unsafe { libc::geteuid() } != 0 {
         return run_in_user_namespace();
     }
@@ -49,7 +49,7 @@ fn run_in_user_namespace() {
     let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
     command.args(["--exact", &test, "--nocapture"]).env(HAS_OWN_MOUNTS, "1");
-    // SAFETY: returns an id, and touches no memory.
+    // SAFETY: returns an ID, and touches no memory.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),
@@ -75,7 +75,7 @@ fn run_in_user_namespace() {
     assert!(ended.success(), "{test} failed in its user namespace: {ended}; its output is above");
 }
 
-/// Writes a file with one call, without allocating.
+/// Writes a file with one call and without allocation.
 fn write_at_once(file: &CStr, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the name and the bytes outlive the calls, and only this function uses the descriptor.
     let written = unsafe {
@@ -100,7 +100,7 @@ pub fn resize_memory(at: &Path, bytes: u64) {
     mount(None, at, libc::MS_REMOUNT, None, &format!("size={bytes}"));
 }
 
-/// Makes a directory read-only for files that are opened from now on.
+/// Makes a directory read-only for subsequently opened files.
 pub fn cover_read_only(directory: &Path) {
     mount(Some(directory), directory, libc::MS_BIND, None, "");
     mount(None, directory, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None, "");
@@ -132,8 +132,8 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("a test's words have no zero")
 }
 
-/// Makes writes of the command's process fail with EIO beyond the first `bytes` bytes of any file, like a broken disk.
-/// The kernel answers instead of the file system (a seccomp filter, which needs neither privileges nor modules).
+/// Makes writes of the command's process fail with EIO beyond the first `bytes` bytes of any file, as on a broken disk.
+/// A seccomp filter in the kernel answers instead of the file system, which needs neither privileges nor modules.
 pub fn fails_beyond(command: &mut Command, bytes: u32) {
     let step =
         |code: u32, right: u8, wrong: u8, k: u32| libc::sock_filter { code: code as u16, jt: right, jf: wrong, k };

@@ -1,5 +1,5 @@
 //! The binary, its output, and directories for its files.
-// Each test file uses a part of this module.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 #[cfg(target_os = "linux")]
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Runs the binary to its end.
+/// Runs the binary to completion.
 pub fn quorate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
@@ -26,7 +26,7 @@ pub fn quorate_heeding_signals() -> Command {
 }
 
 /// Returns a command with default signal handling. A shell that runs the tests in the background makes them ignore
-/// SIGINT, and children inherit that: a program rightly leaves a signal alone that it was told to ignore.
+/// SIGINT, and children inherit that: a program rightly leaves ignored signals alone.
 pub fn heeding_signals(program: &str) -> Command {
     let mut command = Command::new(program);
     // SAFETY: only resets dispositions, which is safe between fork and exec.
@@ -45,14 +45,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
 }
 
-/// Expects a call to succeed.
+/// Expects a command to succeed.
 pub fn succeeds(arguments: &[&str]) -> Output {
     let output = quorate(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     output
 }
 
-/// Expects a call to succeed, and returns the JSON on standard output.
+/// Expects a command to succeed, and returns the JSON on its standard output.
 pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
 }
@@ -60,8 +60,8 @@ pub fn json(arguments: &[&str]) -> Value {
 /// Number of ports of four replicas: each has one for peers, one for clients and one for operators.
 const PORTS: u16 = 12;
 
-/// Returns free consecutive ports for four replicas, different in each test of this process, and below those that the
-/// system assigns to outgoing connections.
+/// Returns free consecutive ports for four replicas: different in each test of this process, and below the ports that
+/// the system assigns to outgoing connections.
 pub fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 21_000 + (std::process::id() % 32) as u16 * 360;

@@ -1,7 +1,7 @@
-//! Hosts that a test can separate: network namespaces that only the test and its processes see, and a wire between them
-//! that the test controls. A blocked packet vanishes silently, as in a partitioned network.
+//! Hosts that a test can separate: network namespaces visible only to the test and its processes, and a wire between
+//! them under the test's control. Blocked packets vanish silently, as in a partitioned network.
 //!
-//! Each host has a TUN device whose other end is this process. That needs a user namespace, but no other privileges and
+//! Each host has a TUN device whose other end is this process. This needs a user namespace, but no other privileges and
 //! no tools.
 
 use std::fs::{File, OpenOptions};
@@ -27,7 +27,7 @@ pub fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, host + 1)
 }
 
-/// Moves the calling thread and its children to a new host; returns the wire's end of its network device.
+/// Moves the calling thread and its children to a new host. Returns the wire's end of its network device.
 pub fn enter(host: u8) -> io::Result<File> {
     // SAFETY: affects only this thread, and no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {

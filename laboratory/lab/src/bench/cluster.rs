@@ -103,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the emulated network, if there is one, and returns what happened in it.
+    /// Ends the emulated network, if there is one, and returns its report.
     pub fn finish_network(&mut self) -> Result<Option<EmulationResult>, BenchError> {
         self.network().map(Emulated::finish).transpose()
     }
@@ -135,7 +135,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the peak memory of all processes together in kilobytes; 0 for a cluster that runs elsewhere.
+    /// Returns the peak memory of all processes in kilobytes; 0 for a cluster that runs elsewhere.
     pub fn peak_rss_kb(&self) -> u64 {
         match self {
             Cluster::Threads(..) => peak_rss_kb("self"),
@@ -158,14 +158,14 @@ impl Cluster {
     }
 }
 
-/// Returns the settings of replicas of a key-value store with journals in files.
+/// Returns the replicas' settings for a key-value store with journals in files.
 fn retaining(spec: &BenchSpec) -> NodeConfig {
     let mut template = spec.template();
     (template.application, template.journal.kind) = (ApplicationKind::KEY_VALUE, JournalKind::File);
     template
 }
 
-/// Adds the settings that differ between replicas.
+/// Adds the settings that differ from one replica to the next.
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
@@ -186,8 +186,8 @@ fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
     })
 }
 
-/// Returns the rest of a misbehaviour, `elapsed_ms` after the replica's first start. One that recurs resumes with its
-/// next start.
+/// Returns the remainder of a misbehaviour, `elapsed_ms` after the replica's first start. A recurring one resumes with
+/// its next start.
 fn after(laboratory: Laboratory, elapsed_ms: u64) -> Option<Laboratory> {
     let since = elapsed_ms.saturating_sub(laboratory.start_ms);
     let start_ms = laboratory.start_ms.saturating_sub(elapsed_ms);
@@ -241,8 +241,8 @@ impl Processes {
         Ok(cluster)
     }
 
-    /// Starts replicas of a key-value store that keep their promises in files, so that they can be killed and
-    /// restarted. `retention` limits the blocks that they keep for peers that were down.
+    /// Starts replicas of a key-value store with journals in files, so that they can be killed and restarted.
+    /// `retention` limits the blocks that they keep for peers that were down.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -254,7 +254,7 @@ impl Processes {
         Processes::start(spec, &template, None)
     }
 
-    /// Returns how often the replicas' output contains these words.
+    /// Returns how often these words occur in the replicas' output.
     pub fn said(&self, words: &str) -> usize {
         self.processes.iter().map(|process| process.said.text().matches(words).count()).sum()
     }

@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Interval between checks of the load and the replicas.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// The last reading of the counters precedes the end of the measured time by this margin, so that it is still within
-/// it.
+/// Margin by which the last reading of the counters precedes the end of the measured time.
 const READ_AHEAD: Duration = Duration::from_millis(100);
 /// Timeout for a reading at the edges of the measured time.
 const READ_TIMEOUT: Duration = Duration::from_millis(2000);
-/// Timeout for a reading in between. It is short: such a reading may be lost, and a dead replica must not delay the
+/// Timeout for a reading in between. Short, since one lost reading does no harm but a dead replica must not delay the
 /// run.
 const PEEK_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum time, after the load, for all replicas to execute the same height.
@@ -139,7 +138,7 @@ impl<'a> Course<'a> {
         self.last_read_s = now.as_secs();
         let began = Instant::now();
         let (statuses, is_first) = (self.probe.read(timeout)?, self.readings.evidence.is_empty());
-        // A replica that is down lets the reading last until its timeout; the others answer at once.
+        // A reading of a replica that is down ends with its timeout; the others answer at once.
         let answered = if statuses.iter().all(Option::is_some) { began.elapsed() } else { Duration::ZERO };
         self.readings.add(now + answered, statuses);
         if let Some(proof) = self.readings.evidence.first().filter(|_| is_first) {

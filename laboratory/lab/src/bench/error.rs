@@ -95,7 +95,7 @@ impl From<ConnectError> for BenchError {
     }
 }
 
-/// Says what to do where a network cannot be emulated.
+/// Returns the remedy if a network cannot be emulated.
 fn emulation_help(error: &EmulationError, network: &str) -> String {
     match error {
         EmulationError::Lack(_) => "set --emulator router".to_owned(),
@@ -119,7 +119,7 @@ impl BenchError {
         }
     }
 
-    /// Returns whether the arguments are wrong, rather than the run having failed.
+    /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ASK_TIMEOUT: Duration = Duration::from_millis(2000);
 
 impl Loaded {
-    /// Asks the replicas for their settings, and trusts the first answer.
+    /// Asks the replicas for their settings, and uses the first answer.
     pub(super) fn ask(config: &ClientConfig) -> Result<Loaded, BenchError> {
         let statuses = StatusProbe::connect(config)?.read_first(ASK_TIMEOUT)?;
         Ok(Loaded::of(statuses.iter()))
@@ -45,8 +45,8 @@ impl Loaded {
         }]))
     }
 
-    /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. A setting that this
-    /// version does not know leaves its key unchanged.
+    /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. Keys whose settings
+    /// this version does not know stay unchanged.
     pub(super) fn describe(&self, spec: &BenchSpec, config: &ClientConfig) -> BenchSpec {
         let mut spec = BenchSpec { replicas: config.members.len() as u32, ..spec.clone() };
         spec.node.client_authentication = config.client_authentication;

@@ -1,4 +1,4 @@
-//! Standard error of a replica's process, kept in memory, so that a process with a full disk can still report it.
+//! Standard error of a replica's process, kept in memory so that a process can report a full disk.
 
 use std::fs::File;
 use std::io;

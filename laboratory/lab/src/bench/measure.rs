@@ -12,7 +12,7 @@ use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Maximum delay in milliseconds of a client that keeps its schedule (open loop).
+/// Maximum delay of an open-loop client that counts as on schedule, in milliseconds.
 const LATE_MS: f64 = 10.0;
 
 /// Clock of the measured time.
@@ -46,11 +46,11 @@ struct Reading {
 pub struct Readings {
     first: Vec<Option<Reading>>,
     last: Vec<Option<Reading>>,
-    /// Counters of processes that ended in the measured time: a replica that restarts counts from zero.
+    /// Counters of processes that ended in the measured time, since a restarted replica counts from zero.
     past: Vec<(Reading, Reading)>,
     frontier: Frontier,
     events: Vec<Event>,
-    /// Proofs that any replica reported at any time; a restart may lose them.
+    /// Proofs of misbehaviour reported by any replica at any time; a restart may lose them.
     pub evidence: BTreeSet<String>,
     pub hearsay: BTreeSet<String>,
     closed: bool,
@@ -73,7 +73,7 @@ impl Readings {
     }
 
     /// Adds a reading of all replicas, `measured` after the start of the measured time. A replica that did not answer
-    /// keeps its last one.
+    /// keeps its previous reading.
     pub fn add(&mut self, measured: Duration, statuses: Vec<Option<Status>>) {
         let at = Instant::now();
         let counts: Vec<Option<Counts>> = statuses.iter().map(|status| status.as_ref().map(Counts::of)).collect();
@@ -94,7 +94,7 @@ impl Readings {
         }
     }
 
-    /// Ends the reading of a replica's process, which has restarted.
+    /// Ends the reading of a replica's process after a restart.
     pub fn on_restart(&mut self, replica: ReplicaId) {
         if self.first.is_empty() {
             return;

@@ -39,12 +39,12 @@ use std::time::Duration;
 /// Started cluster, ready for the load.
 pub struct Bench {
     spec: BenchSpec,
-    /// Faults of the network file, which the run has in addition to those of the spec.
+    /// Faults of the network file, injected in addition to the spec's.
     faults: Vec<Fault>,
     emulation: EmulationOptions,
     cluster: Cluster,
     config: ClientConfig,
-    /// Last field: the replicas and clients start and end while it holds.
+    /// Last field, so that the cores stay pinned until replicas and clients have ended.
     _pinned: Option<Pinned>,
 }
 
@@ -57,7 +57,7 @@ pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<BenchResult, B
 /// Does the same as [`run`], with these options of the emulated network.
 ///
 /// # Errors
-/// Those of [`run`], and if the options do not fit the spec.
+/// As [`run`], and if the options do not fit the spec.
 pub fn run_on(
     spec: &BenchSpec,
     emulation: &EmulationOptions,
@@ -87,7 +87,7 @@ impl Bench {
         Bench::start_on(spec, &EmulationOptions::default())
     }
 
-    /// Starts the cluster, in an emulated network if the host of the spec says so.
+    /// Starts the cluster, in an emulated network if the spec's host is `emulated`.
     pub fn start_on(spec: &BenchSpec, emulation: &EmulationOptions) -> Result<Bench, BenchError> {
         spec.validate()?;
         let network = (spec.host == Host::Emulated).then(|| resolve(spec, emulation)).transpose()?;
@@ -128,7 +128,7 @@ impl Bench {
         of_network.iter().for_each(|warning| watcher.warn(warning));
         warnings.extend(of_network);
         let result = measure::result(&spec, &report, readings, warnings, peak_rss_kb);
-        // The network file names its faults itself.
+        // The network file already names its faults, so they do not belong into the reproduced spec as well.
         spec.fault.truncate(spec.fault.len() - faults.len());
         Ok(BenchResult { command: emulation.command_line(&spec), spec, emulation: emulated, ..result })
     }
@@ -140,8 +140,8 @@ fn with_faults(spec: &BenchSpec, more: &[Fault]) -> BenchSpec {
     BenchSpec { fault, ..spec.clone() }
 }
 
-/// Loads a running cluster, whose files are in `directory`. Reports only the clients' measurements and the replicas'
-/// statuses.
+/// Puts load on a running cluster, whose files are in `directory`. Reports only the clients' measurements and the
+/// replicas' statuses.
 pub fn load(
     spec: &BenchSpec,
     config: &ClientConfig,
@@ -206,12 +206,12 @@ fn load_and_watch(
         handle.abandon();
     }
     let report = loading.join().expect("the load generator does not panic");
-    // Errors do not matter once the run was asked to end.
+    // After a request to stop, errors are expected and ignored.
     let (report, mut readings) = match (report, readings) {
         (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
         _ if !partial::goes_on() => return Err(BenchError::Interrupted),
         (report, readings) => {
-            // If a replica has ended, report the reason rather than that it is unreachable.
+            // A replica that has ended is a better explanation than an unreachable one.
             cluster.check()?;
             let readings = readings?;
             (report?, readings)
@@ -239,11 +239,11 @@ fn generator(
     Ok((generator, handle))
 }
 
-/// Maximum number of starts and ends of one recurring fault that a result lists.
+/// Maximum number of starts and ends of a recurring fault in one result.
 const MAX_FAULT_EVENTS: usize = 100;
 
 impl BenchSpec {
-    /// Returns the starts and ends of misbehaviour, in order of time.
+    /// Returns the starts and ends of misbehaviour in chronological order.
     pub(crate) fn misbehaviour(&self) -> Vec<Event> {
         let mut events: Vec<Event> = self.fault.iter().flat_map(|fault| self.events_of(fault)).collect();
         events.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));

@@ -18,7 +18,7 @@ pub trait Watcher {
     fn progress(&mut self, progress: &Progress<'_>);
     /// Reports an injected fault or an observation. Ignored by default.
     fn event(&mut self, _event: &Event) {}
-    /// Reports a run of a search. Ignored by default.
+    /// Reports one run of a rate search. Ignored by default.
     fn probe(&mut self, _probe: &Probe) {}
     /// Reports a caveat for the reader of the result.
     fn warn(&mut self, text: &str);

@@ -109,7 +109,7 @@ fn lock_file(file: &File, how: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Removes the directories of dead processes: those of this user that are not locked. Ignores errors.
+/// Removes the directories of this user's dead processes, which are no longer locked. Ignores errors.
 fn remove_leftovers(place: &Path) {
     // SAFETY: the call only returns a number.
     let me = unsafe { libc::geteuid() };
@@ -165,7 +165,7 @@ impl Offspring {
         self.0.id()
     }
 
-    /// Returns how the child ended, if it has.
+    /// Returns the child's exit status if it has ended.
     ///
     /// # Errors
     /// The I/O error of the wait.
@@ -184,7 +184,7 @@ impl Offspring {
     /// The I/O error; none if it has already ended.
     pub fn kill(&mut self) -> io::Result<()> {
         self.0.kill()?;
-        // Lock only now: the child dies at once, and its id is not reused until it is waited for.
+        // Locked only here: the child dies at once, and its id is not reused until it is waited for.
         let mut children = children();
         self.0.wait()?;
         children.remove(&self.0.id());

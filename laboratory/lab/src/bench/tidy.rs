@@ -1,4 +1,4 @@
-//! Loads on somebody else's key-value store: they touch no key of others, and leave none behind.
+//! Loads on a key-value store that others use: they change no foreign key, and remove their own keys at the end.
 
 use crate::settings::Encoder;
 use crate::spec::BenchSpec;
@@ -14,19 +14,19 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-/// Start of all keys of all loads.
+/// Common prefix of all loads' keys.
 pub const LOAD_PREFIX: &str = "quorate-load/";
-/// Value that no key has under a load's prefix, where there are no keys.
+/// Expected value for a compare-and-swap that must not take effect; no key under a load's prefix has it.
 const NEVER: &[u8] = b"never";
-/// Time that the removal of a load's keys may take.
+/// Maximum duration of the removal of a load's keys.
 const MAX_REMOVAL: Duration = Duration::from_secs(60);
 
-/// Prefix of the keys of one load.
+/// Key prefix of one load.
 #[derive(Clone, Debug)]
 pub(super) struct Prefix(String);
 
 impl Prefix {
-    /// Returns a prefix that no other load has.
+    /// Returns a prefix that is unique to this load.
     pub fn new() -> Prefix {
         // The standard library's only source of randomness.
         Prefix(format!("{LOAD_PREFIX}{:016x}/", RandomState::new().hash_one(std::process::id())))
@@ -37,7 +37,7 @@ impl Prefix {
     }
 }
 
-/// YCSB's commands, on keys below the prefix.
+/// YCSB commands with the prefix before each key.
 struct Below(Prefix);
 
 impl KeyValueEncoder for Below {
@@ -54,8 +54,8 @@ impl KeyValueEncoder for Below {
     }
 }
 
-/// The payloads of another workload as values of writes that never take effect, cycling through all keys: each would
-/// replace a value that no key has. A key-value store does not understand opaque commands.
+/// Commands of another workload as the values of writes that never take effect, cycling through all keys: each replaces
+/// a value that no key has. A key-value store does not understand opaque commands.
 struct WithoutEffect {
     values: Box<dyn Workload>,
     value: Vec<u8>,
@@ -77,7 +77,7 @@ impl Workload for WithoutEffect {
 /// Creates the commands of a spec for a key-value store that others use.
 ///
 /// # Errors
-/// If the workload cannot be made, or the file has other commands than those of the store.
+/// If the workload cannot be constructed, or the file contains commands that are not the store's.
 pub(super) fn commands(spec: &BenchSpec, prefix: &Prefix) -> Result<Box<dyn Workload>, WorkloadError> {
     if let WorkloadKind::File(path) = &spec.workload {
         let file = FileWorkload::read(path)?;
@@ -98,7 +98,7 @@ pub(super) fn commands(spec: &BenchSpec, prefix: &Prefix) -> Result<Box<dyn Work
     Ok(Box::new(WithoutEffect { values: commands, value: Vec::new(), prefix, keys, next: 0 }))
 }
 
-/// Deletes of all records of a YCSB workload.
+/// Deletes every record of a YCSB workload.
 struct Deletes {
     prefix: Prefix,
     records: u64,
@@ -128,8 +128,8 @@ impl Workload for Deletes {
     }
 }
 
-/// Removes the keys that a load has written, and waits until it is done. Heeds no first signal, because a load that a
-/// signal ended has keys, too; a second one ends the process at once. Returns a warning if keys may remain.
+/// Removes the load's keys and waits for completion. A first signal is ignored, because an interrupted load has keys,
+/// too; a second one ends the process at once. Returns a warning if keys may remain.
 pub(super) fn remove(spec: &BenchSpec, config: &ClientConfig, prefix: Prefix) -> Option<String> {
     if !spec.workload.is_key_value() {
         return None;

@@ -1,4 +1,5 @@
-//! The clients' share, and a replica's work on their bundles: the load generator's own code, answered by an executor.
+//! Costs of the clients, and of a replica's work on their bundles: runs the load generator's own code against an
+//! executor.
 
 use super::steps::once;
 use super::{CalibrateError, ROUNDS, US_PER_NS};
@@ -23,9 +24,9 @@ const CLIENTS: usize = 4;
 const REPLICAS: u16 = 4;
 /// Bundles of one measurement.
 const MEASURED_BUNDLES: u64 = 4_000;
-/// Commands in the bundles of the two measurements. The difference is the cost of a command.
+/// Bundle sizes of the two measurements, in commands. The difference gives the cost per command.
 const COMMANDS: [usize; 2] = [1, 100];
-/// Time from one step of the load to the next.
+/// Interval between steps of the load.
 const BETWEEN: Duration = Duration::from_micros(100);
 
 /// Nanoseconds per bundle.
@@ -69,7 +70,7 @@ fn load(bundle: usize) -> LoadCore {
     LoadCore::new(options, session, commands, identity).expect("the options are sound")
 }
 
-/// A replica's part in serving clients, without consensus.
+/// A replica's work for clients, without consensus.
 struct Server {
     executor: Executor,
     cache: ReplyCache<Bytes>,
@@ -88,8 +89,8 @@ impl Server {
         }
     }
 
-    /// Receives a request, executes its bundle and encodes the reply. Returns the frame of the reply, and the time
-    /// without execution, which is measured elsewhere.
+    /// Receives a request, executes its bundle and encodes the reply. Returns the reply's frame, and the time without
+    /// execution, which is measured elsewhere.
     fn serve(&mut self, frame: Bytes) -> Option<(Bytes, Duration)> {
         let (bundle, receiving) = once(|| self.receive(frame));
         let bundle = bundle?;
@@ -117,7 +118,7 @@ impl Server {
     }
 }
 
-/// Runs a load with bundles of this many commands against one server, whose replies stand for those of all replicas.
+/// Runs a load with bundles of this many commands against one server, whose replies stand in for all replicas'.
 fn measure(bundle: usize) -> Shares {
     let (mut core, mut server) = (load(bundle), Server::new());
     let (mut create, mut replying, mut serving) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -144,8 +145,8 @@ fn measure(bundle: usize) -> Shares {
     Shares { create, replies, serve, bytes: bytes as f64 / bundles as f64 }
 }
 
-/// Measures the clients' share, and a replica's work on their bundles. Hashes are charged by size, and decoding a
-/// message by its number.
+/// Measures the costs of the clients, and of a replica's work on their bundles. Hashes are charged by size elsewhere,
+/// and decoding by the number of messages.
 pub(super) fn clients(table: &mut CostTable) -> Result<(), CalibrateError> {
     let [small, large] = COMMANDS.map(|commands| {
         let first = measure(commands);

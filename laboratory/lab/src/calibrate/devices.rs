@@ -1,4 +1,4 @@
-//! The journal's writes, and answers to requests for the status.
+//! Costs of journal writes and of answers to status requests.
 
 use super::{CalibrateError, US_PER_NS, time};
 use bytes::Bytes;
@@ -11,19 +11,19 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Groups of records that are written, and the size of a group: a vote and the proposal before it.
+/// Groups of records to write, and their size: a vote and the preceding proposal.
 const GROUPS: u64 = 200;
 const GROUP_BYTES: usize = 512;
-/// Maximum time for one group, and for all.
+/// Maximum time for one group. All groups together may take as long.
 const MAX_GROUP: Duration = Duration::from_secs(5);
 const MAX_FLUSHES: Duration = Duration::from_secs(3);
-/// Name of the journal that is written in the directory, and removed at the end.
+/// Name of the journal's directory, which is removed at the end.
 const JOURNAL: &str = "calibrate-journal";
-/// Blocks in the history of the status that is measured.
+/// Blocks in the history of the measured status.
 const BLOCKS_IN_HISTORY: u64 = 1024;
 
-/// Measures the time from handing a group of records to the journal until it is durable: the median, because a disk
-/// that is busy for a moment delays some groups by much.
+/// Measures the time from handing a group of records to the journal until it is durable. Takes the median, because a
+/// briefly busy disk delays a few groups by much.
 pub(super) fn flushes(table: &mut CostTable, directory: Option<&Path>) -> Result<(), CalibrateError> {
     table.journal.flush_us = match directory {
         Some(directory) => flush_us(&directory.join(JOURNAL))?,
@@ -39,7 +39,7 @@ fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
     {
         let mut journal = FileJournal::open(path, identity, &JournalOptions::default())?;
         journal.set_waker(Arc::new(move || {
-            // Nobody waits any more once the last group is durable.
+            // The receiver is gone once the last group is durable.
             let _ = durable.send(());
         }));
         let start = Instant::now();
@@ -48,7 +48,7 @@ fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
             journal.append(id, Bytes::from(vec![7; GROUP_BYTES]))?;
             journal.commit()?;
             while journal.durable()? < Some(id) && begun.elapsed() < MAX_GROUP {
-                // A waker that was called before the wait has left its message in the channel.
+                // If the waker fired before the wait, its message is already in the channel.
                 let _ = wakes.recv_timeout(MAX_GROUP);
             }
             took.push(begun.elapsed().as_nanos() as f64 * US_PER_NS);
@@ -57,13 +57,13 @@ fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
             }
         }
     }
-    // What cannot be removed is a file too many, and the journal was measured.
+    // A leftover file does no harm; the journal was measured.
     let _ = std::fs::remove_dir_all(path);
     took.sort_by(f64::total_cmp);
     Ok(took[took.len() / 2])
 }
 
-/// Measures making a status with a whole history and encoding it, and its size.
+/// Measures the construction and encoding of a status with a full history, and its size.
 pub(super) fn statuses(table: &mut CostTable) -> Result<(), CalibrateError> {
     let epoch = EpochId::of_name("calibrate");
     let mut executor = Executor::new(ApplicationKind::LOG.make(), &epoch);

@@ -1,37 +1,37 @@
-//! Non-negative least squares with a preference for what was measured alone.
+//! Non-negative least squares with a preference for values measured in isolation.
 
 const MAX_SWEEPS: usize = 10_000;
-/// Largest change of a factor in the last sweep.
+/// Convergence threshold: largest change of a factor in the last sweep.
 const PRECISION: f64 = 1e-9;
 
-/// A factor that is to be found.
+/// A factor to fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// The value that the parts include already.
+    /// Factor already included in the parts.
     pub so_far: f64,
-    /// Weight of the preference for a value of 1, against one row that is off by its whole sum.
+    /// Weight of the preference for a value of 1, relative to one row with an error of 100 %.
     pub preference: f64,
 }
 
-/// A measured sum and the parts that were charged for it.
+/// A measured sum and the parts charged for it.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub measured: f64,
-    /// Charged parts whose factors are to be found.
+    /// Charged parts whose factors are fitted.
     pub parts: Vec<f64>,
-    /// Charged parts that are known.
+    /// Charged parts with a fixed factor.
     pub known: f64,
 }
 
 impl Row {
-    /// Returns charged over measured with these factors.
+    /// Returns the charged sum divided by the measured one, with these factors.
     pub fn ratio(&self, factors: &[f64]) -> f64 {
         let parts: f64 = self.parts.iter().zip(factors).map(|(part, factor)| part * factor).sum();
         (self.known + parts) / self.measured
     }
 }
 
-/// Returns the further factors of the parts for which the charges come closest to the measured sums, relative to these.
+/// Returns the factors, relative to the present ones, with which the charges come closest to the measured sums.
 pub fn fit(rows: &[Row], wanted: &[Wanted]) -> Vec<f64> {
     let mut factors = vec![1.0; wanted.len()];
     for _ in 0..MAX_SWEEPS {
@@ -55,7 +55,7 @@ pub fn fit(rows: &[Row], wanted: &[Wanted]) -> Vec<f64> {
     factors
 }
 
-/// Returns the root of the mean square of the rows' relative errors.
+/// Returns the root mean square of the rows' relative errors.
 pub fn residual(rows: &[Row], factors: &[f64]) -> f64 {
     let square = |row: &Row| (row.ratio(factors) - 1.0).powi(2);
     (rows.iter().map(square).sum::<f64>() / rows.len().max(1) as f64).sqrt()

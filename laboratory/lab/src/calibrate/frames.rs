@@ -1,4 +1,4 @@
-//! What frames cost in the transports over packets and in the channels, in addition to those of plain TCP.
+//! Costs of frames in packet transports and in channels, in addition to plain TCP's.
 
 use super::{CalibrateError, LARGE_BYTES, ROUNDS, SMALL_BYTES, US_PER_NS};
 use crate::partial;
@@ -17,18 +17,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Frames that are sent at once, as in a turn of a replica.
+/// Frames sent at once, as in one event-loop iteration of a replica.
 const FRAMES: usize = 8;
 /// Bytes sent in one round.
 const ROUND_BYTES: usize = 8 << 20;
 /// Maximum number of small frames sent in one round.
 const MAX_ROUND_FRAMES: usize = 16 << 10;
-/// Time that passes between two groups of frames; the machines see no other clock.
+/// Pause between two groups of frames; the machines' only clock.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Maximum number of pauses that a handshake, or the frames of one round, may take.
+/// Maximum number of pauses during a handshake or the frames of one round.
 const MAX_PAUSES: usize = 10_000;
 
-/// Measures every pair but plain TCP, and those of the kernel's SCTP, which is not simulated.
+/// Measures every combination except plain TCP (the baseline) and the kernel's SCTP (not simulated).
 pub(super) fn frames(table: &mut CostTable) -> Result<(), CalibrateError> {
     for transport in TransportKind::ALL.iter().filter(|kind| **kind != TransportKind::SCTP_KERNEL) {
         for channel in ChannelKind::ALL {
@@ -61,7 +61,7 @@ fn costs_of(wire: &Wire) -> io::Result<FrameCosts> {
     Ok(FrameCosts { send_us, receive_us, send_byte_ns, receive_byte_ns })
 }
 
-/// Signer whose proof everybody can make: handshakes are not measured.
+/// Signer whose proofs anyone can forge: handshakes are not measured.
 struct Anyone(ReplicaId);
 
 impl Signer for Anyone {
@@ -80,13 +80,13 @@ impl Verifier for Anyone {
     }
 }
 
-/// Two connected ends without a network between them.
+/// Two endpoints connected without a network.
 enum Pair {
     Streams(Streams),
     Machines(Machines),
 }
 
-/// Channels of a stream, with buffers that stay, as those of a link do.
+/// Channels over a stream, with buffers that are reused as on a link.
 struct Streams {
     ends: [Box<dyn Channel>; 2],
     sealed: Vec<u8>,
@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    /// Sends frames of this size, and returns the nanoseconds that each costs its sender and its receiver.
+    /// Sends frames of this size, and returns the sender's and the receiver's cost per frame, in nanoseconds.
     fn round(&mut self, bytes: usize) -> io::Result<[f64; 2]> {
         let frames = (ROUND_BYTES / bytes).min(MAX_ROUND_FRAMES) / FRAMES * FRAMES;
         let mut took = [Duration::ZERO; 2];
@@ -230,7 +230,7 @@ impl Machines {
         Ok(())
     }
 
-    /// Delivers all packets until both ends are silent, and lets time pass.
+    /// Delivers packets until both ends are silent, then advances the time.
     fn exchange(&mut self, took: &mut [Duration; 2]) -> io::Result<()> {
         while self.packets.iter().any(|packets| !packets.is_empty()) {
             for end in [0, 1] {
@@ -250,7 +250,7 @@ impl Machines {
         Ok(())
     }
 
-    /// Sends a group of frames and waits until they are there.
+    /// Sends a group of frames and waits for their arrival.
     fn send(&mut self, bytes: usize, took: &mut [Duration; 2]) -> io::Result<()> {
         let (frame, expected) = (Bytes::from(vec![7; bytes]), self.received + FRAMES);
         self.act(0, &mut took[0], |machine, now, out| {

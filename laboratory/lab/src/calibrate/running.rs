@@ -1,7 +1,6 @@
-//! Costs that show only in running replicas: what a system call, a wake-up or a touched byte costs depends on what the
-//! caches and the other core are doing. The node runs a few specifications with its probes on. Entries of the replicas'
-//! work follow from its stages; the clients have no probes, so a factor on their entries is fitted to their processor
-//! time.
+//! Costs that only running replicas show: the price of a system call, a wake-up or a touched byte depends on the state
+//! of the caches and on the other core. The node runs a few specifications with its probes on. Entries of the replicas'
+//! work follow from its stages; the clients have no probes, so one factor on their entries is fitted to their CPU time.
 
 use super::fit::{Row, Wanted, fit, residual};
 use super::stages::{self, Compared};
@@ -18,20 +17,20 @@ use serde::Deserialize;
 use toml::Table;
 
 const SPECS: &str = include_str!("specs.toml");
-/// Times the entries are made to agree: how often a thread wakes up depends on what everything costs.
+/// Iterations of the fit. Several are needed, since the frequency of wake-ups depends on all costs.
 const ROUNDS: usize = 6;
 /// Specifications of [`Extent::Sample`].
 const SAMPLED_SPECS: usize = 2;
 const SIMULATED_WARMUP_MS: u64 = 100;
 const SIMULATED_MS: u64 = 300;
 const PERCENT: f64 = 100.0;
-/// Minimum of a fitted factor, so that no cost becomes free.
+/// Minimum of a fitted factor, so that no cost becomes zero.
 const MIN_FACTOR: f64 = 0.1;
-/// Runs of each specification on the node. The median counts, because the same run differs by a tenth within minutes.
+/// Runs of each specification on the node. The median counts, because repeated runs differ by 10 % within minutes.
 const RUNS: usize = 3;
-/// Weight of the preference for what clients cost alone, against one row that is off by its whole sum.
+/// Weight of the preference for the clients' costs measured in isolation, relative to one row with an error of 100 %.
 const CLIENTS_PREFERENCE: f64 = 0.01;
-/// The clients' work whose entries are theirs alone.
+/// Kinds of work whose entries only clients use.
 const CLIENTS_WORK: [Work; 3] = [Work::Commands, Work::Bundles, Work::Replies];
 const PS_PER_US: f64 = 1e6;
 
@@ -43,18 +42,18 @@ struct Specs {
     cells: Vec<Table>,
 }
 
-/// A specification, and what the node's replicas and clients took.
+/// A specification, and the CPU time that the node's replicas and clients spent on it.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub spec: BenchSpec,
-    /// Processor time per command, in microseconds.
+    /// CPU time per command, in microseconds.
     pub replicas_us: f64,
     pub clients_us: f64,
     /// Stages of the replicas' work, of several runs one after the other.
     pub stages: Vec<StageCost>,
 }
 
-/// Runs the specifications on the node, and makes the table agree with them.
+/// Runs the specifications on the node, and fits the table to them.
 pub(super) fn running(table: &mut CostTable, extent: Extent) -> Result<(), CalibrateError> {
     let (mut runs, mut specs, mut rounds) = (Vec::new(), specs(), ROUNDS);
     if extent == Extent::Sample {
@@ -72,8 +71,7 @@ pub(super) fn running(table: &mut CostTable, extent: Extent) -> Result<(), Calib
     agree(table, &runs, rounds)
 }
 
-/// Makes the table agree with runs: entries of the replicas' work by its stages, and the clients' by their processor
-/// time.
+/// Fits the table to runs: the replicas' entries by the stages, and the clients' by their CPU time.
 ///
 /// # Errors
 /// If a specification cannot be simulated.
@@ -94,13 +92,13 @@ pub fn agree(table: &mut CostTable, runs: &[Run], rounds: usize) -> Result<(), C
         });
         let threads: Vec<Row> = replicas.chain(clients.iter().cloned()).collect();
         let left = residual(&threads, &[1.0]);
-        // The first table was measured alone, so its stages are not those of running replicas.
+        // The first table was measured in isolation, so it does not predict the stages of running replicas.
         if left < least && round > 0 {
             (best, least) = (table.clone(), left);
         }
         if round < rounds {
             let compared: Vec<Compared<'_>> = runs.iter().zip(&simulated).map(|(run, own)| compare(run, own)).collect();
-            // Later half of the way: how often threads wake up changes with what everything costs.
+            // From the second round on, goes half of the way: changed costs change the frequency of wake-ups.
             stages::approach(table, &compared, round > 0);
             let factor = fit(&clients, &[Wanted { so_far: 1.0, preference: CLIENTS_PREFERENCE }])[0];
             scale_clients(table, if round > 0 { factor.sqrt() } else { factor }.max(MIN_FACTOR));
@@ -115,8 +113,7 @@ fn compare<'a>(run: &'a Run, simulated: &'a Simulated) -> Compared<'a> {
     Compared { stages: &run.stages, replicas_us: run.replicas_us, probes, commands: simulated.commands }
 }
 
-/// Compares the charges of the clients with their processor time. Their calls, bytes and signatures cost what those of
-/// replicas do.
+/// Compares the clients' charges with their CPU time. Their calls, bytes and signatures cost the same as a replica's.
 fn clients(run: &Run, simulated: &Simulated) -> Row {
     let ledger = &simulated.charged.clients;
     let us = |us: f64| us / simulated.commands.max(1) as f64;
@@ -135,7 +132,7 @@ fn scale_clients(table: &mut CostTable, factor: f64) {
     }
 }
 
-/// Returns the specifications that are run.
+/// Returns the specifications to run.
 pub(super) fn specs() -> Vec<BenchSpec> {
     let Specs { base, cells } = toml::from_str(SPECS).expect("a test parses the file");
     let spec = |cell: Table| {
@@ -146,7 +143,7 @@ pub(super) fn specs() -> Vec<BenchSpec> {
     cells.into_iter().map(spec).collect()
 }
 
-/// Runs a specification on the node, and returns the median run with the stages of all, and the rate of their counter.
+/// Runs a specification on the node. Returns the median run with the stages of all runs, and their counter's frequency.
 /// There is no run if none completed a command.
 fn measure(spec: &BenchSpec) -> Result<(Option<Run>, Option<f64>), CalibrateError> {
     let spec = {
@@ -171,7 +168,7 @@ fn measure(spec: &BenchSpec) -> Result<(Option<Run>, Option<f64>), CalibrateErro
     Ok((run.filter(|run| !run.stages.is_empty()), counter_hz))
 }
 
-/// What a simulation charged, and the commands that its replicas executed.
+/// Charges of a simulation, and the number of commands that its replicas executed.
 struct Simulated {
     charged: Charged,
     commands: u64,

@@ -1,4 +1,4 @@
-//! Costs of signature schemes and codes.
+//! Costs of signature schemes and MACs.
 
 use super::{CalibrateError, US_PER_NS, time};
 use crate::partial;
@@ -14,9 +14,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 /// Numbers of signatures verified in one batch.
 const BATCHES: [usize; 6] = [1, 3, 11, 21, 41, 67];
-/// Members of the committee.
+/// Size of the committee.
 const MEMBERS: usize = BATCHES[BATCHES.len() - 1];
-/// Different statements of a certificate that shows what each further one costs.
+/// Statements in the certificate that measures the cost of each further one.
 const STATEMENTS: usize = 3;
 
 pub(super) fn signatures(table: &mut CostTable) -> Result<(), CalibrateError> {
@@ -26,7 +26,7 @@ pub(super) fn signatures(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// A committee, as its first member knows it.
+/// A committee, from the point of view of its first member.
 struct Bench {
     kind: SchemeKind,
     committee: Committee,
@@ -46,7 +46,7 @@ impl Bench {
         Ok(Bench { kind, committee, keys, keyring })
     }
 
-    /// Returns the number of recipients that a signature has a part for.
+    /// Returns the number of recipients for which a signature has a part.
     fn parts(&self) -> usize {
         if self.kind.profile().has_public_keys_only() { 1 } else { MEMBERS }
     }
@@ -64,8 +64,8 @@ impl Bench {
         self.kind.scheme().effort_of_proof(MEMBERS, &[signers]).key_additions
     }
 
-    /// Returns the nanoseconds that adding a key takes: what the sum with the most additions takes longer than that
-    /// with the fewest, for each of them. 0 in schemes without sums.
+    /// Returns the time to add a key, in nanoseconds: the difference between the sums with the most and the fewest
+    /// additions, divided by their number. 0 in schemes without sums.
     fn key_addition(&self) -> f64 {
         let by_additions = |signers: &usize| self.additions(*signers);
         let most = (1..=MEMBERS).max_by_key(by_additions).expect("there are members");
@@ -83,8 +83,8 @@ impl Bench {
         (dear - cheap).max(0.0) / between as f64
     }
 
-    /// Returns the nanoseconds that each further statement of a certificate takes, without additions of keys; 0 in
-    /// schemes without sums. One signer says each.
+    /// Returns the time for each further statement of a certificate, in nanoseconds, without additions of keys; 0 in
+    /// schemes without sums. Each statement has one signer.
     fn further_statement(&self) -> Result<f64, CryptoError> {
         if !self.kind.profile().aggregatable {
             return Ok(0.0);
@@ -131,7 +131,7 @@ fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
         let additions = bench.additions(count) as f64 * key_addition;
         let proven = || assert!(keyring.verify_proof(&signers, &statements, black_box(&proof)).is_ok());
         step(&mut verify_proof, count, time(proven) - additions);
-        // Verification and assembly may share work, so their sum is measured.
+        // Verification and assembly may share work, so only their sum is meaningful.
         let assembly = time(|| drop(black_box(keyring.assemble(black_box(&claims)))));
         let alone = || assert!(keyring.verify(claims[0].0, claims[0].1, black_box(claims[0].2)));
         let of_votes = if kind.scheme().adds_up_votes() { additions } else { 0.0 };

@@ -1,8 +1,9 @@
-//! From the stages of running replicas to entries of the cost table.
+//! Derives entries of the cost table from the stages of running replicas.
 //!
-//! Probes tell what each stage of each message took; the simulator says for the same specification how many pieces of
-//! work that is. A stage has at most three kinds of work, whose numbers differ between messages and specifications: a
-//! call and a byte, a hash and a byte. So factors on the entries follow from sums of one stage, not of a whole thread.
+//! Probes report the time of each stage of each message; the simulator reports the amount of work in that stage for the
+//! same specification. A stage has at most three kinds of work, whose amounts differ between messages and
+//! specifications: a call and a byte, a hash and a byte. So factors on the entries follow from sums of one stage, not
+//! of a whole thread.
 
 use super::fit::{Row, Wanted, fit};
 use quorate_simulator::CostTable;
@@ -15,17 +16,17 @@ use std::collections::BTreeMap;
 
 const NS_PER_US: f64 = 1e3;
 const PS_PER_US: f64 = 1e6;
-/// Weight of the preference for an entry's value before, against one stage of a specification that is off by its whole
-/// sum. It decides only what no stage shows.
+/// Weight of the preference for an entry's previous value, relative to one stage of a specification with an error of
+/// 100 %. It decides only entries that no stage determines.
 const PREFERENCE: f64 = 1e-5;
-/// Least share of the replicas' time that a stage is weighed with: in shorter ones, the probes' own time shows.
+/// Minimum weight of a stage, as a share of the replicas' time. In shorter stages, the probes' overhead shows.
 const MIN_SHARE: f64 = 0.005;
-/// Minimum of a factor, so that no cost becomes free.
+/// Minimum of a factor, so that no cost becomes zero.
 const MIN_FACTOR: f64 = 0.1;
-/// Start value of entries that nothing measures alone, in microseconds: the cost of a short function.
+/// Initial value of entries without a measurement in isolation, in microseconds: the cost of a short function.
 const START_US: f64 = 0.5;
 
-/// Entries of the table that stages decide, each with a factor of its own.
+/// Entries of the table that follow from stages, each with its own factor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     WakeUp,
@@ -76,7 +77,7 @@ impl Entry {
         others.into_iter().chain(StepKind::ALL.map(Step)).collect()
     }
 
-    /// Returns the work that the entry is charged for.
+    /// Returns the kind of work that the entry prices.
     fn work(self) -> Work {
         match self {
             Entry::WakeUp => Work::WakeUps,
@@ -101,7 +102,7 @@ impl Entry {
         }
     }
 
-    /// Returns the picoseconds that were charged for it, for one kind of message.
+    /// Returns the charge for this entry and one kind of message, in picoseconds.
     fn charged(self, probes: &Probes, message: MessageKind) -> u64 {
         match self {
             Entry::Step(kind) => probes.step(message, kind),
@@ -109,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// Returns the paths of its entries in the table, and where they come from if stages decide it. The runs sign with
+    /// Returns the paths of its entries in the table, and their source if stages decide them. The runs sign with
     /// Ed25519 only; other schemes get the same factor.
     fn paths(self) -> Vec<(String, CostSource)> {
         let path = match self {
@@ -140,7 +141,7 @@ impl Entry {
         vec![(path.to_owned(), CostSource::Probe)]
     }
 
-    /// Multiplies the entry.
+    /// Multiplies the entry by a factor.
     fn scale(self, table: &mut CostTable, factor: f64) {
         let CostTable { core, wire, hash, journal, steps, signatures, .. } = table;
         let entry = match self {
@@ -175,10 +176,10 @@ fn scale_checks(costs: &mut SignatureCosts, factor: f64) {
     costs.further_statement_us *= factor;
 }
 
-/// Messages whose sum in a stage is compared.
+/// Messages whose costs in a stage are added up before the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Messages {
-    /// Work of no message.
+    /// Work that belongs to no message.
     None,
     Clients,
     Peers,
@@ -187,8 +188,8 @@ enum Messages {
 
 type Sums = BTreeMap<(Stage, Messages), f64>;
 
-/// Returns where the work of a stage on a message is compared. One system call moves frames of several kinds, and what
-/// replies need is one entry of the table.
+/// Returns the stage and message under which work is compared. One system call moves frames of several kinds, and the
+/// table has one entry for the work on replies.
 fn place(message: MessageKind, stage: Stage) -> (Stage, Messages) {
     let is_of_clients = matches!(message, MessageKind::Request | MessageKind::Reply | MessageKind::Question);
     let side = if is_of_clients { Messages::Clients } else { Messages::Peers };
@@ -202,7 +203,7 @@ fn place(message: MessageKind, stage: Stage) -> (Stage, Messages) {
     }
 }
 
-/// Stages of running replicas, and what the simulator charged for the same specification.
+/// Stages of running replicas, and the simulator's charges for the same specification.
 pub struct Compared<'a> {
     pub stages: &'a [StageCost],
     /// Processor time of all replicas per command, in microseconds.
@@ -213,8 +214,8 @@ pub struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns the measured microseconds per command. The probes time a sample of the turns, so only the stages' shares
-    /// are taken from them; the sum is the threads' processor time.
+    /// Returns the measured times, in microseconds per command. The probes time a sample of the iterations, so only the
+    /// stages' shares are theirs; the sum is the threads' CPU time.
     fn measured(&self) -> Sums {
         let mut sums = Sums::new();
         for StageCost { message, stage, nanoseconds, count, .. } in self.stages {
@@ -226,7 +227,7 @@ impl Compared<'_> {
         sums
     }
 
-    /// Returns the charged microseconds per command of the entries and of all other work.
+    /// Returns the charges of the entries and of all other work, in microseconds per command.
     fn charged(&self, entries: &[Entry]) -> BTreeMap<(Stage, Messages), (Vec<f64>, f64)> {
         let us = |picoseconds: u64| picoseconds as f64 / PS_PER_US / self.commands.max(1) as f64;
         let mut rows = BTreeMap::new();
@@ -247,8 +248,8 @@ impl Compared<'_> {
         rows
     }
 
-    /// Returns a row for each place, relative to what its stage took, so that a short stage decides its entries as well
-    /// as a long one does. What was measured where nothing is charged is spread over the rest of its stage, or over
+    /// Returns one row per stage and message, relative to its measured time, so that short stages decide their entries
+    /// as well as long ones do. Time measured where nothing is charged is spread over the rest of its stage, or over
     /// everything if nothing of the stage is charged.
     fn rows(&self, entries: &[Entry]) -> Vec<Row> {
         let (measured, charged) = (self.measured(), self.charged(entries));
@@ -279,18 +280,18 @@ impl Compared<'_> {
     }
 }
 
-/// Sets entries that nothing measures alone to a value that factors can change.
+/// Gives entries without a measurement in isolation a nonzero value, which factors can change.
 pub fn start(table: &mut CostTable) {
     for entry in [&mut table.core.round_us, &mut table.core.handle_us, &mut table.journal.record_us] {
         *entry = START_US;
     }
-    // Kinds of steps that did not occur in what was replayed cost what an average step does, until a stage shows them.
+    // Until a stage shows them, kinds of steps that did not occur in the replay cost as much as an average step.
     let average_us = table.core.step_us;
     StepKind::ALL.into_iter().for_each(|kind| _ = table.steps.entry(kind).get_or_insert(average_us));
 }
 
-/// Multiplies entries so that the charges of each stage come closer to what the probes measured: as a whole (`half` is
-/// false), or half of the way.
+/// Multiplies entries so that the charges of each stage approach the probes' measurements: fully, or by half if `half`
+/// is set.
 pub fn approach(table: &mut CostTable, runs: &[Compared<'_>], half: bool) {
     let entries = Entry::all();
     let rows: Vec<Row> = runs.iter().flat_map(|run| run.rows(&entries)).collect();

@@ -1,4 +1,4 @@
-//! The state machine's steps: the inputs of simulated replicas are recorded, and replayed on new replicas.
+//! Costs of the state machine's steps: records the inputs of simulated replicas, and replays them on new replicas.
 
 use super::{CalibrateError, ROUNDS, US_PER_NS};
 use crate::partial;
@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 
 /// Virtual time of a recorded run.
 const RECORDED_MS: u64 = 150;
-/// Protocols whose steps are averaged: a chained one, and one that votes by slot.
+/// Protocols whose steps are averaged: a chained one, and one that votes on slots.
 const PROTOCOLS: [ProtocolKind; 2] = [ProtocolKind::Jolteon, ProtocolKind::Pbft];
-/// Maximum number of commands in the bundles of the two runs. The difference is the cost of a bundle.
+/// Maximum bundle sizes of the two runs, in commands. The difference gives the cost of a bundle.
 const BUNDLES: [u32; 2] = [100, 1];
-/// Memory that is read between the turns of different replicas, about a core's own cache: what other threads would
-/// have used in between.
+/// Memory to read between the iterations of different replicas, about the size of a core's own cache: stands for the
+/// other threads' memory accesses.
 const EVICTED_BYTES: usize = 1 << 20;
 const CACHE_LINE_BYTES: usize = 64;
-/// Maximum of the measured factor. Beyond it, something else has used the machine.
+/// Maximum of a plausible factor. A larger one means that other work ran on the machine.
 const MAX_FACTOR: f64 = 5.0;
 
 /// Tape in memory.
@@ -61,7 +61,7 @@ impl Tape for Memory {
     }
 }
 
-/// Recorded inputs of all replicas of a run, in the order of their turns.
+/// Recorded inputs of all replicas of a run, in the order of their iterations.
 struct Recorded {
     protocol: ProtocolKind,
     header: Header,
@@ -91,7 +91,7 @@ fn record(protocol: ProtocolKind, bundle: u32) -> Recorded {
     Recorded { protocol, header: recording_header(&sim), entries }
 }
 
-/// Steps of one kind, or of all.
+/// Sum over the steps of one kind, or of all kinds.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     count: u64,
@@ -105,19 +105,19 @@ impl Sum {
     }
 }
 
-/// Step that was replayed.
+/// A replayed step.
 struct Timed {
     kind: StepKind,
     bundles: usize,
     ns: f64,
 }
 
-/// How a recording is replayed.
+/// Order in which a recording is replayed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caches {
-    /// One replica after the other.
+    /// One replica after another.
     Warm,
-    /// In the order of the turns, with other memory read whenever another replica has the turn.
+    /// In recorded order, with other memory read at each change of replica.
     Cold,
 }
 
@@ -175,7 +175,7 @@ fn time_step<P: Protocol>(
     start.elapsed().as_nanos() as f64
 }
 
-/// Returns what reading the clock adds to a measured time, in nanoseconds.
+/// Returns the overhead of reading the clock, in nanoseconds.
 fn clock_ns() -> f64 {
     const READINGS: u32 = 10_000;
     let start = Instant::now();
@@ -185,8 +185,8 @@ fn clock_ns() -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(READINGS)
 }
 
-/// Replays a recording several times. Each step counts with its fastest time, because other work on the machine only
-/// adds time and the steps are the same each time.
+/// Replays a recording several times. Keeps the fastest time of each step, because other work on the machine only adds
+/// time and the steps are the same each time.
 fn replay(recorded: &Recorded, caches: Caches) -> Vec<Timed> {
     let mut best: Vec<Timed> = for_protocol(recorded.protocol, Play { recorded, caches });
     for _ in 1..ROUNDS {
@@ -196,7 +196,7 @@ fn replay(recorded: &Recorded, caches: Caches) -> Vec<Timed> {
     best
 }
 
-/// Steps of all kinds, over all protocols.
+/// Steps of all kinds, summed over all protocols.
 #[derive(Default)]
 struct Sums {
     kinds: [Sum; StepKind::ALL.len()],
@@ -212,9 +212,9 @@ impl Sums {
     }
 }
 
-/// Splits the time into that of steps and that of bundles. With few bundles (`large`) and with many (`small`), the sum
-/// of both must be the measured time. Returns the factor on the mean time of each kind of step with few bundles, and
-/// the nanoseconds of a bundle.
+/// Splits the time into steps and bundles, so that their sum is the measured time both with few bundles (`large`) and
+/// with many (`small`). Returns the ratio of each kind's mean step to the mean of all, with few bundles, and the time
+/// per bundle in nanoseconds.
 fn split(large: &Sums, small: &Sums) -> (f64, f64) {
     let mean = |at: usize| large.kinds[at].ns / large.kinds[at].count.max(1) as f64;
     let by_steps: f64 = small.kinds.iter().enumerate().map(|(at, sum)| sum.count as f64 * mean(at)).sum();
@@ -224,7 +224,7 @@ fn split(large: &Sums, small: &Sums) -> (f64, f64) {
     ((1.0 - bundle * per_bundle).clamp(0.0, 1.0), bundle)
 }
 
-/// Measures steps by their input, a bundle's share, and the factor of cold caches.
+/// Measures steps by their input, the cost per bundle, and the factor of cold caches.
 pub(super) fn steps(table: &mut CostTable) -> Result<(), CalibrateError> {
     let (mut by_bundles, mut warm, mut cold) = ([Sums::default(), Sums::default()], 0.0, 0.0);
     for protocol in PROTOCOLS {
@@ -253,7 +253,7 @@ pub(super) fn steps(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// Time that one call of `work` takes, in nanoseconds.
+/// Runs `work` once, and returns its result and its duration.
 pub(super) fn once<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = work();

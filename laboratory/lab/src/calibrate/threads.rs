@@ -1,4 +1,4 @@
-//! System calls, and what it costs to put a thread to sleep and wake it.
+//! Costs of system calls, and of putting a thread to sleep and waking it.
 
 use super::{CalibrateError, LARGE_BYTES, MEASURED, ROUNDS, SMALL_BYTES, US_PER_NS, time};
 use crate::affinity::{self, Pinned};
@@ -11,31 +11,31 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Writes, and then reads, between two readings of the processor time, which is a system call itself. They fit into the
+/// Writes, and then reads, between two readings of the CPU time, which is a system call itself. They fit into the
 /// buffers of a connection.
 const CALLS: u32 = 64;
-/// Messages that two threads send to each other in one round.
+/// Messages exchanged by two threads in one round.
 const PINGS: u32 = 2_000;
-/// Time for which a thread asks to sleep, as the load generator does.
+/// Requested sleep, the same as the load generator's.
 const ASLEEP: Duration = Duration::from_micros(100);
 const SLEEPS: usize = 200;
-/// Time for which each core is watched for work of others.
+/// Time for which each core is watched for other work.
 const SPINNING: Duration = Duration::from_secs(1);
-/// Least lengths of the classes of interruptions, in microseconds. Shorter ones are part of every measured cost.
+/// Lower bounds of the classes of interruptions, in microseconds. Shorter ones are part of every measured cost.
 const GAP_CLASSES_US: [u64; 4] = [20, 100, 1_000, 10_000];
-/// Where Linux says after how long a thread that never sleeps leaves its core to others, if the file system is mounted.
+/// File in which Linux reports the time after which a thread that never sleeps yields its core, if debugfs is mounted.
 const SLICE_NS_FILE: &str = "/sys/kernel/debug/sched/base_slice_ns";
-/// The same in Linux 6.18 on one core; each doubling of the cores, up to 8, adds as much.
+/// The same in Linux 6.18 on one core. Each doubling of the cores, up to 8, adds as much again.
 const BASE_SLICE_US: f64 = 700.0;
 const MAX_SLICE_CORES: usize = 8;
 /// Time between two ticks of a kernel with 250 per second. The end of a slice is noticed at the next one.
 const TICK_US: f64 = 4_000.0;
-/// Links of a replica among four: its peers and one machine of clients.
+/// Links of a replica among four: its peers and one client machine.
 const LINKS: usize = 4;
-/// Time between two threads that idle cores take from others. Estimated: traces of the scheduler show none to twelve a
-/// second.
+/// Interval between balancings, in which an idle core takes a thread from another. Estimated: scheduler traces show
+/// zero to twelve per second.
 const BALANCE_US: f64 = 100_000.0;
-/// Maximum number of nanoseconds that a wake-up is believed to cost.
+/// Maximum plausible cost of a wake-up, in nanoseconds.
 const MAX_WAKE_NS: f64 = 1e6;
 
 /// Returns both ends of a new connection over loopback.
@@ -48,8 +48,8 @@ fn connection() -> io::Result<(TcpStream, TcpStream)> {
     Ok((one, other))
 }
 
-/// Measures a write and a read of a small message over loopback on one thread, a wait that finds nothing, and the cost
-/// per byte of a large message.
+/// Measures a write and a read of a small message over loopback on one thread, a wait without events, and the cost per
+/// byte of a large message.
 pub(super) fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> {
     let (mut sender, mut receiver) = connection()?;
     let (mut write, mut read) = (f64::MAX, f64::MAX);
@@ -93,8 +93,8 @@ pub(super) fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> 
     Ok(())
 }
 
-/// Measures a wait that does not block, as a replica's turn begins with: `epoll` over as many links as it has, one of
-/// them ready. Returns nanoseconds.
+/// Measures a wait that does not block, with which each iteration of a replica begins: `epoll` over as many links as it
+/// has, one of them ready. Returns nanoseconds.
 fn waiting() -> io::Result<f64> {
     let links = (0..LINKS).map(|_| connection()).collect::<io::Result<Vec<_>>>()?;
     // SAFETY: no arguments are pointers.
@@ -114,13 +114,13 @@ fn waiting() -> io::Result<f64> {
     (&links[0].1).write_all(&[1; SMALL_BYTES])?;
     let mut ready = [libc::epoll_event { events: 0, u64: 0 }; LINKS];
     Ok(time(|| {
-        // SAFETY: `ready` has as many entries as are said to be in it.
+        // SAFETY: `ready` has as many entries as the call is allowed to write.
         black_box(unsafe { libc::epoll_wait(poll.as_raw_fd(), ready.as_mut_ptr(), LINKS as i32, 0) });
     }))
 }
 
-/// Measures a wake-up by two threads that wait for each other's messages: the processor time of a message, less a
-/// write and a read. The time of a sleep beyond the one asked for, less a wake-up, is how late a thread runs again.
+/// Measures a wake-up with two threads that wait for each other's messages: the CPU time of a message, less a write and
+/// a read. The excess of a sleep over its requested time, less a wake-up, is the scheduling delay.
 pub(super) fn wake_ups(table: &mut CostTable) -> Result<(), CalibrateError> {
     let mut rounds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -143,8 +143,8 @@ pub(super) fn wake_ups(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// Returns the processor time of both threads and the time per message, if each thread has a core of its own and sleeps
-/// until a message arrives.
+/// Returns both threads' CPU time and the time per message, with each thread on its own core and asleep until a message
+/// arrives.
 fn pinned_ping_pong() -> io::Result<(Duration, Duration)> {
     let (one, other) = connection()?;
     let answering = thread::spawn(move || {
@@ -159,8 +159,8 @@ fn pinned_ping_pong() -> io::Result<(Duration, Duration)> {
     Ok(((sent + answered) / (2 * PINGS), wall / (2 * PINGS)))
 }
 
-/// Measures the work of others on each core: times in which a thread that never waits does not run. The slice is the
-/// kernel's; the time between two balancings is not known to it, and is [`BALANCE_US`].
+/// Measures the work of others on each core: periods in which a thread that never waits does not run. The slice is the
+/// kernel's; the kernel does not publish the time between two balancings, which is [`BALANCE_US`].
 pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
     let cores = affinity::available().max(1);
     let spinning: Vec<_> = (0..cores).map(|core| thread::spawn(move || gaps(core))).collect();
@@ -184,12 +184,12 @@ pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// Returns the slice of a kernel that does not say its own.
+/// Returns the slice of a kernel that does not report its own.
 fn base_slice_us(cores: usize) -> f64 {
     BASE_SLICE_US * (1 + cores.clamp(1, MAX_SLICE_CORES).ilog2()) as f64
 }
 
-/// Returns the times for which a thread on this core did not run although it never waited.
+/// Returns the periods in which a thread on this core did not run although it never waited.
 fn gaps(core: usize) -> io::Result<Vec<Duration>> {
     let _pinned = Pinned::at(core)?;
     let start = Instant::now();
@@ -204,7 +204,7 @@ fn gaps(core: usize) -> io::Result<Vec<Duration>> {
     Ok(gaps)
 }
 
-/// Returns the processor time of both threads per message, in nanoseconds.
+/// Returns both threads' CPU time per message, in nanoseconds.
 fn ping_pong() -> io::Result<f64> {
     let (one, other) = connection()?;
     let answering = thread::spawn(move || exchange(other, false));
@@ -213,7 +213,7 @@ fn ping_pong() -> io::Result<f64> {
     Ok((sent + answered).as_nanos() as f64 / f64::from(2 * PINGS))
 }
 
-/// Exchanges messages, and returns the processor time of this thread.
+/// Exchanges messages, and returns this thread's CPU time.
 fn exchange(mut stream: TcpStream, begins: bool) -> io::Result<Duration> {
     let (before, mut message) = (thread_cpu_time(), [1; SMALL_BYTES]);
     for _ in 0..PINGS {

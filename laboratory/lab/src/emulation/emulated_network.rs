@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Probes before a run, for each of the two measurements.
+/// Probes before a run, in each of the two measurements.
 const PROBES: usize = 200;
-/// Delay of the reflected probes, unless the shortest link is shorter.
+/// Delay of reflected probes, if the shortest link is not shorter.
 const PROBE_DELAY_NS: u64 = 1_000_000;
 /// Time between two probes during a run.
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 choice!(
-    /// What delays and loses the packets of an emulated network.
+    /// Mechanism that delays and drops the packets of an emulated network.
     #[derive(Default)]
     Emulator, "emulator",
-    /// The kernel's netem where it can do what the network asks for, else the router.
+    /// The kernel's netem if it supports the network, otherwise the router.
     #[default]
     Auto = "auto",
     /// The kernel's netem, between pairs of virtual interfaces.
@@ -35,18 +35,18 @@ choice!(
     Router = "router",
 );
 
-/// What is between the namespaces.
+/// Mechanism between the namespaces.
 enum Between {
     Router(Router),
     Netem {
         netem: Netem,
-        /// Where probes arrive.
+        /// Destination of probes.
         mirror: Namespace,
     },
 }
 
 impl Between {
-    /// Delays probes by this time in nanoseconds, less the correction.
+    /// Sets the delay of probes, from which the correction is subtracted, in nanoseconds.
     fn mirror(&self, delay_ns: u64) -> io::Result<()> {
         match self {
             Between::Router(router) => router.order(Order::Mirror(delay_ns)),
@@ -55,7 +55,7 @@ impl Between {
         Ok(())
     }
 
-    /// Takes this many nanoseconds off the travel of each packet.
+    /// Subtracts this many nanoseconds from each packet's delay.
     fn correct(&self, correction_ns: u64) -> io::Result<()> {
         match self {
             Between::Router(router) => router.order(Order::Correct(correction_ns)),
@@ -64,7 +64,7 @@ impl Between {
         Ok(())
     }
 
-    /// Resets the counters, and begins with the changes of the plan.
+    /// Resets the counters, and starts the plan's changes.
     fn begin(&mut self, namespaces: &[Namespace]) -> io::Result<()> {
         match self {
             Between::Router(router) => router.order(Order::Begin),
@@ -73,7 +73,7 @@ impl Between {
         Ok(())
     }
 
-    /// Ends the changes, and returns what happened.
+    /// Ends the changes, and returns the counters.
     fn stop(&mut self, namespaces: &[Namespace]) -> io::Result<Outcome> {
         match self {
             Between::Router(router) => Ok(router.stop().expect("a network is finished once")),
@@ -81,7 +81,7 @@ impl Between {
         }
     }
 
-    /// Opens the sockets of probes, which leave from the namespace `from`.
+    /// Opens the sockets for probes sent from the namespace `from`.
     fn probe(&self, from: &Namespace) -> io::Result<Probe> {
         match self {
             Between::Router(_) => from.within(Probe::reflected)?,
@@ -90,12 +90,12 @@ impl Between {
     }
 }
 
-/// A running emulated network. It vanishes when this value is dropped, or the process ends in any way.
+/// A running emulated network. It vanishes when this value is dropped or the process ends, however it ends.
 pub struct Emulation {
-    /// Those of the plan's endpoints, and after them that of the probes.
+    /// Namespaces of the plan's endpoints, followed by the probes' namespace.
     namespaces: Vec<Namespace>,
     between: Between,
-    /// Why netem was not taken, though it would have been preferred.
+    /// Reason why netem was not used although it was preferred.
     fallback: Option<String>,
     probe_delay_ns: u64,
     shortest_delay_ns: u64,
@@ -111,36 +111,37 @@ struct Loaded {
     is_over: Arc<AtomicBool>,
 }
 
-/// What happened in an emulated network.
+/// Measurements and counters of an emulated network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The shortest mean delay between two endpoints, without jitter.
     pub shortest_delay_us: f64,
-    /// What delayed the packets, and why it was not netem, if that would have been preferred.
+    /// The emulator in use, and the reason if it is not the preferred netem.
     pub emulator: Emulator,
     pub fallback: Option<String>,
-    /// Time that the emulation takes for a packet, by which it shortens all delays that are longer.
+    /// Time that the emulation itself adds to a packet, subtracted from all longer delays.
     pub correction_us: f64,
-    /// Time that packets took beyond the emulated delay before the run.
+    /// Time that packets took beyond the emulated delay, before the run.
     pub idle: Added,
     /// The same during the run; `None` if no probe arrived.
     pub loaded: Option<Added>,
     pub counts: Counts,
     pub kernel: KernelCounters,
-    /// Packets that the kernel did not take from the router.
+    /// Packets from the router that the kernel refused.
     pub not_written: u64,
-    /// CPU time of the router, which includes the kernel's work on the packets that it writes; `None` without a router.
+    /// CPU time of the router, including the kernel's work on its writes; `None` without a router.
     pub router_cpu: Option<Duration>,
     pub priority: Option<Priority>,
-    /// Settings that the kernel refused, with its reasons, each once.
+    /// Settings that the kernel refused, each once, with the reason.
     pub refused: Vec<String>,
 }
 
 impl Emulation {
-    /// Starts a network with these settings of the kernel's TCP in each namespace, and measures what the emulation adds.
+    /// Starts a network with these settings of the kernel's TCP in each namespace, and measures the emulation's
+    /// overhead.
     ///
     /// # Errors
-    /// If this process may not, or the host lacks what it takes.
+    /// If this process lacks the privileges, or the host lacks a feature.
     pub fn start(plan: &Plan, settings: &TcpSettings, emulator: Emulator) -> Result<Emulation, EmulationError> {
         if plan.ends >= MAX_ENDS {
             return Err(EmulationError::Ends(plan.ends));
@@ -174,7 +175,7 @@ impl Emulation {
         Ok(emulation)
     }
 
-    /// Measures what the emulation adds, takes it off all delays, and measures what remains.
+    /// Measures the emulation's overhead, subtracts it from all delays, and measures the remainder.
     fn correct(&mut self) -> io::Result<()> {
         self.between.mirror(self.probe_delay_ns)?;
         let delay_ns = self.probe_delay_ns;
@@ -191,7 +192,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// Returns what delays the packets, and why it is not netem, if that would have been preferred.
+    /// Returns the emulator in use, and the reason if it is not the preferred netem.
     pub fn emulator(&self) -> (Emulator, Option<&str>) {
         let emulator = match self.between {
             Between::Router(_) => Emulator::Router,
@@ -205,12 +206,12 @@ impl Emulation {
         &self.namespaces[end]
     }
 
-    /// Returns a namespace beside the network: its packets take no time and are never lost.
+    /// Returns the control namespace outside the network: its packets are neither delayed nor lost.
     pub fn control(&self) -> &Namespace {
         self.namespaces.last().expect("there is always that of the probes")
     }
 
-    /// Begins the run: resets the counters, starts the plan's changes, and keeps probing.
+    /// Begins the run: resets the counters, starts the plan's changes, and probes until the end.
     ///
     /// # Errors
     /// If the kernel does not report its counters, or the probes cannot start.
@@ -232,12 +233,13 @@ impl Emulation {
         self.between.begin(&self.namespaces).map_err(EmulationError::Run)
     }
 
-    /// Returns the shortest delay and the emulation's own time, which is taken off it, in microseconds, and what remains.
+    /// Returns the shortest delay, the emulation's overhead that was subtracted from it, and the remainder, in
+    /// microseconds.
     pub fn measured(&self) -> (f64, f64, Added) {
         (self.shortest_delay_ns as f64 / 1e3, self.correction_ns as f64 / 1e3, self.idle)
     }
 
-    /// Ends the network and returns what happened since [`Emulation::begin`].
+    /// Ends the network and returns the measurements since [`Emulation::begin`].
     ///
     /// # Errors
     /// If the kernel does not report its counters, or the probes failed.
@@ -278,7 +280,7 @@ impl Emulation {
         })
     }
 
-    /// Returns the sum of the kernel's counters in the endpoints' namespaces.
+    /// Returns the kernel's counters, summed over the endpoints' namespaces.
     fn kernel(&self) -> io::Result<KernelCounters> {
         let ends = &self.namespaces[..self.namespaces.len() - 1];
         ends.iter().try_fold(KernelCounters::default(), |sum, one| Ok(sum.plus(one.counters()?)))
@@ -310,7 +312,7 @@ impl Loaded {
 
 impl Drop for Emulation {
     fn drop(&mut self) {
-        // Errors do not matter any more.
+        // Best effort: nobody can handle an error in `drop`.
         let _ = self.loaded.take().map(Loaded::end);
     }
 }

@@ -32,7 +32,7 @@ pub enum EmulationError {
     Run(io::Error),
     #[error("cannot use the kernel's netem: the kernel does not {step}: {source}")]
     Netem { step: NetemStep, source: io::Error },
-    /// What netem does instead.
+    /// The network needs something that netem does differently.
     #[error("cannot use the kernel's netem for this network: it {0}")]
     Lack(&'static str),
     /// The sender's network has more endpoints than addresses.

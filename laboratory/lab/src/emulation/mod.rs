@@ -1,8 +1,9 @@
 //! quorate: an emulated network on one Linux host. Each endpoint has a network namespace of its own, with the kernel's
-//! real TCP; between them the kernel's netem or a router in user space delays, loses and queues the packets.
+//! real TCP; between them, the kernel's netem or a router in user space delays, loses and queues the packets.
 //!
-//! In the router, [`Scheduler`] decides the fate of each packet; it is a state machine without I/O. [`Emulation`] is the
-//! namespaces, what is between them, and the probes that measure what that itself adds. `docs/EMULATION.md` describes it.
+//! In the router, [`Scheduler`] decides the fate of each packet; it is a state machine without I/O. [`Emulation`] owns
+//! the namespaces, the emulator between them, and the probes that measure its overhead. `docs/EMULATION.md` describes
+//! it.
 
 mod address;
 mod emulated_network;

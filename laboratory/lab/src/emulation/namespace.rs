@@ -14,10 +14,9 @@ use std::thread;
 
 /// Name of the interface in each namespace.
 pub const INTERFACE: &str = "quorate0";
-/// Packets that the kernel queues for the router, if it allows queues of this length. It drops further ones, which the
-/// result counts.
+/// Preferred length of the kernel's queue for the router. Packets beyond it are dropped, and counted in the result.
 const QUEUE_PACKETS: u32 = 50_000;
-/// Length that any kernel allows.
+/// Queue length that any kernel allows.
 const LEAST_QUEUE_PACKETS: u32 = 500;
 /// The calling thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -32,11 +31,11 @@ pub struct TcpSettings {
 
 /// A network namespace with one interface.
 pub struct Namespace {
-    /// Holds the namespace.
+    /// Descriptor that keeps the namespace alive.
     itself: OwnedFd,
     /// Descriptor of the TUN device, whose packets the router reads and writes; `None` without a router.
     pub tun: Option<OwnedFd>,
-    /// Settings that the kernel refused, with its reasons.
+    /// Settings that the kernel refused, with the reasons.
     pub refused: Vec<String>,
 }
 
@@ -44,7 +43,7 @@ impl Namespace {
     /// Creates the namespace of an endpoint of the router.
     ///
     /// # Errors
-    /// If this process may not, or the kernel lacks namespaces or TUN devices.
+    /// If this process lacks the privileges, or the kernel lacks namespaces or TUN devices.
     pub fn create(end: usize, mtu_bytes: u32, settings: &TcpSettings) -> Result<Namespace, EmulationError> {
         let mut namespace = Namespace::bare()?;
         namespace.tun = Some(namespace.within(|| tun(end)).map_err(EmulationError::Namespace)??);
@@ -55,13 +54,13 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Creates a namespace without an interface. It has no IPv6, which would send packets of its own.
+    /// Creates a namespace without an interface. IPv6 is off in it, since it would send packets of its own.
     ///
     /// # Errors
-    /// If this process may not, or the kernel lacks namespaces.
+    /// If this process lacks the privileges, or the kernel lacks namespaces.
     pub fn bare() -> Result<Namespace, EmulationError> {
         let create = || {
-            // SAFETY: changes only the namespace of this thread, which ends below.
+            // SAFETY: changes only the namespace of this thread, which ends with the closure.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(EmulationError::Namespace(io::Error::last_os_error()));
             }
@@ -75,7 +74,8 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(create).join()).expect("the thread does not panic")
     }
 
-    /// Gives the interface its address, starts it, and sets the kernel's TCP and the route to the other endpoints.
+    /// Gives the interface its address, brings it up, configures the kernel's TCP and adds the route to the other
+    /// endpoints.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -98,8 +98,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Lets one processor take in all packets of a flow, so that none overtakes another between two processors. A
-    /// refusal is one of `refused`.
+    /// Steers all packets of a flow to one processor, so that none overtakes another. A refusal is added to `refused`.
     ///
     /// # Errors
     /// If the kernel does not let a thread enter.
@@ -169,7 +168,7 @@ impl Namespace {
     }
 }
 
-/// Packets, and their bytes with the headers of the link.
+/// Number of packets, and their bytes including link headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     pub packets: u64,
@@ -177,7 +176,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Traffic) -> Traffic {
         Traffic { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
@@ -197,7 +195,7 @@ pub struct Interface {
 /// Counters of the kernel in a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounters {
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub retransmissions: u64,
     /// Expired retransmission timeouts of TCP.
     pub rto_events: u64,
@@ -207,7 +205,6 @@ pub struct KernelCounters {
 }
 
 impl KernelCounters {
-    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: KernelCounters) -> KernelCounters {
         KernelCounters {
@@ -219,7 +216,7 @@ impl KernelCounters {
     }
 }
 
-/// Returns a counter of `/proc/net/snmp` or `netstat`: a line of names, then one of values.
+/// Returns a counter of `/proc/net/snmp` or `netstat`, whose sections are a line of names followed by a line of values.
 fn counter(text: &str, section: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(section)).map(str::split_whitespace);
     let (Some(mut names), Some(mut values)) = (lines.next(), lines.next()) else { return 0 };
@@ -246,8 +243,8 @@ fn interfaces(text: &str) -> Vec<Interface> {
     text.lines().filter_map(read).collect()
 }
 
-/// The calling thread is in a namespace; it returns to its own when this is dropped. In a user namespace it may not
-/// return to that of the host, and stays.
+/// Marks that the calling thread is in a namespace; it returns to its own on drop. In a user namespace it may be unable
+/// to return to the host's, and stays.
 pub struct Entered {
     back: OwnedFd,
     _not_send: PhantomData<*const ()>,
@@ -268,7 +265,7 @@ pub fn enter(namespace: RawFd) -> io::Result<()> {
     check(unsafe { libc::setns(namespace, libc::CLONE_NEWNET) }).map(|_| ())
 }
 
-/// Sets a value below `/proc/sys/net/ipv4`. Returns what could not be set, and why.
+/// Sets a value below `/proc/sys/net/ipv4`. Returns the setting and the error on failure.
 pub fn set(name: &str, value: &str) -> Option<String> {
     let path = format!("/proc/sys/net/ipv4/{name}");
     let set = fs::write(&path, value).and_then(|()| fs::read_to_string(&path));
@@ -291,7 +288,7 @@ union Value {
     flags: libc::c_short,
     number: libc::c_int,
     address: libc::sockaddr_in,
-    /// The kernel may copy as many bytes as its own structure has.
+    /// Padding: the kernel may copy as many bytes as its own structure has.
     _size: [u8; 24],
 }
 
@@ -345,8 +342,8 @@ fn tun(end: usize) -> Result<OwnedFd, EmulationError> {
     Ok(tun.into())
 }
 
-/// Starts an interface and the loopback interface in the calling thread's namespace. Nobody is asked for addresses of
-/// hardware.
+/// Brings up an interface, with its address and MTU, and the loopback interface in the calling thread's namespace. ARP
+/// is off.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -365,7 +362,7 @@ pub fn interface_up(name: &str, address: Option<Ipv4Addr>, mtu_bytes: u32) -> io
     Ok(())
 }
 
-/// Sets the longest queue that the kernel allows. Some refuse more than a few thousand packets.
+/// Sets the longest queue that the kernel allows. Some kernels refuse more than a few thousand packets.
 fn longest_queue(interface: u32) -> io::Result<()> {
     let mut packets = QUEUE_PACKETS;
     loop {
@@ -376,14 +373,14 @@ fn longest_queue(interface: u32) -> io::Result<()> {
     }
 }
 
-/// Sets receive packet steering for interfaces of the calling thread's namespace. The thread must end afterwards: it gets
-/// a view of the file system of its own, with the namespace's interfaces below `/sys`.
+/// Sets receive packet steering for interfaces of the calling thread's namespace. The thread must end afterwards, since
+/// it gets a private mount namespace with the namespace's interfaces below `/sys`.
 fn steer(interfaces: &[String]) -> io::Result<()> {
-    /// Processors named by one word of the kernel's masks.
+    /// Processors per word of the kernel's masks.
     const WORD: usize = 32;
     let processors = thread::available_parallelism().map_or(1, usize::from).min(WORD);
     let mask = format!("{:x}", u32::MAX >> (WORD - processors));
-    // SAFETY: the calls get literal strings that end with a zero, and change only what this thread sees.
+    // SAFETY: the calls get zero-terminated string literals, and change only this thread's view.
     unsafe {
         check(libc::unshare(libc::CLONE_NEWNS))?;
         let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
@@ -393,7 +390,7 @@ fn steer(interfaces: &[String]) -> io::Result<()> {
     interfaces.iter().try_for_each(|name| fs::write(format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"), &mask))
 }
 
-/// Adds the route to the other endpoints. Returns the reason if the route could not have this congestion control.
+/// Adds the route to the other endpoints. Returns the reason if the congestion control was refused.
 fn route(congestion_control: &str) -> io::Result<Option<String>> {
     let number = number_of(INTERFACE);
     let refused = match add_route(number, Some(congestion_control)) {

@@ -6,14 +6,14 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Lengths of the headers of a message, of a link, of a route and of an attribute.
+/// Header lengths of a message, a link, a route and an attribute, in bytes.
 const MESSAGE_BYTES: usize = 16;
 pub const LINK_BYTES: usize = 16;
 const ROUTE_BYTES: usize = 12;
 const ATTRIBUTE_BYTES: usize = 4;
-/// Longest answer that is read at once. The kernel's own dumps have at most 32 KiB.
+/// Size of the receive buffer. The kernel's own dumps have at most 32 KiB.
 const ANSWER_BYTES: usize = 1 << 16;
-/// Metric of a route that names the congestion control; the C headers call it `RTAX_CC_ALGO`.
+/// Route metric that names the congestion control, `RTAX_CC_ALGO` in the C headers.
 const METRIC_CONGESTION_CONTROL: u16 = 16;
 
 /// Socket for requests. It belongs to the namespace in which it was opened.
@@ -100,7 +100,7 @@ impl Netlink {
     }
 }
 
-/// Returns the number of an interface in the calling thread's namespace, or 0 if there is no such interface.
+/// Returns the index of an interface in the calling thread's namespace; 0 if there is none.
 pub fn number_of(interface: &str) -> u32 {
     let name = CString::new(interface).expect("the name has no zero");
     // SAFETY: the name is alive and ends with a zero.
@@ -141,8 +141,8 @@ fn route(netlink: &mut Netlink, to: Ipv4Addr, bits: u8, interface: u32, metrics:
     netlink.ask(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
 }
 
-/// Sets the number of packets that the kernel queues for the reader of an interface. The older `ioctl` refuses the root
-/// of a user namespace.
+/// Sets the number of packets that the kernel queues for the reader of an interface. The older `ioctl` fails for the
+/// root user of a user namespace.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -163,7 +163,7 @@ pub fn attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
 
 /// Returns the value of the first attribute of this kind.
 pub fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    /// Bits of a kind that are flags.
+    /// Flag bits of an attribute type.
     const FLAGS: u16 = 0xc000;
     while attributes.len() >= ATTRIBUTE_BYTES {
         let length = usize::from(u16::from_ne_bytes([attributes[0], attributes[1]]));

@@ -1,4 +1,4 @@
-//! The parts of an IPv4 packet that the router reads.
+//! IPv4 packets, as far as the router reads them.
 
 use std::net::Ipv4Addr;
 
@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 const MIN_HEADER_BYTES: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// Flag "more fragments", and the offset of a fragment.
+/// Flag "more fragments", and the fragment offset.
 const FRAGMENT_BITS: u16 = 0x3fff;
 
-/// Flow of a packet between two endpoints: the protocol and the ports, or 0 where a fragment or a protocol has none.
+/// Flow of a packet between two endpoints: the protocol and the ports. Ports are 0 in fragments and in protocols
+/// without ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Flow {
     pub protocol: u8,
@@ -27,7 +28,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a packet's header; `None` if it is not IPv4 or shorter than its header.
+    /// Reads a packet's header; `None` if the packet is not IPv4 or too short for its header.
     pub fn of(packet: &[u8]) -> Option<Header> {
         let length = usize::from(packet.first()? & 0xf) * 4;
         if packet[0] >> 4 != 4 || length < MIN_HEADER_BYTES || packet.len() < length {
@@ -43,8 +44,7 @@ impl Header {
     }
 }
 
-/// Turns a datagram back to its sender: exchanges the addresses and the ports. Checksums stay valid, since they are
-/// sums.
+/// Turns a datagram back to its sender by swapping addresses and ports. The checksums, which are sums, stay valid.
 pub fn reflect(packet: &mut [u8]) {
     let Some(header) = Header::of(packet) else { return };
     let (sources, destinations) = packet[12..20].split_at_mut(4);

@@ -1,4 +1,4 @@
-//! Description of an emulated network, with every choice resolved: a link for each ordered pair of endpoints.
+//! Description of an emulated network, fully resolved: a link for each ordered pair of endpoints.
 
 use quorate_simulator::links::Loss;
 use quorate_types::Time;
@@ -9,26 +9,26 @@ pub struct Plan {
     pub ends: usize,
     /// The link of each ordered pair: `from * ends + to`.
     pub links: Vec<Link>,
-    /// A second loss, on the way to each endpoint, as from the router of a star.
+    /// Additional loss on the last hop to each endpoint, as in a star topology.
     pub last_leg: Option<Loss>,
-    /// Distribution of the delay of every packet, instead of the links' own delays.
+    /// Distribution of every packet's delay, which replaces the links' own delays.
     pub normal: Option<Normal>,
     /// Upper bound of a uniformly distributed extra delay. Packets of one flow stay in order.
     pub jitter_ns: u64,
-    /// Probability that a packet may be overtaken, and the upper bound of its extra delay.
+    /// Probability that a packet may be overtaken; the next field bounds its extra delay.
     pub reordering: f64,
     pub reordering_ns: u64,
     /// Probability that a packet arrives twice.
     pub duplication: f64,
     /// Probability that a bit is flipped; a packet with a flipped bit is dropped.
     pub bit_error_rate: f64,
-    /// Time that a sender's card takes for a byte, in picoseconds; 0: none.
+    /// Transmission time per byte at a sender's interface, in picoseconds; 0 is unlimited.
     pub egress_ps_per_byte: u64,
-    /// The same for a receiver's card.
+    /// Transmission time per byte at a receiver's interface, in picoseconds; 0 is unlimited.
     pub ingress_ps_per_byte: u64,
-    /// Maximum bytes in the queue of a sender's card; 0: no limit.
+    /// Maximum queue length of a sender's interface, in bytes; 0 is unlimited.
     pub queue_bytes: u64,
-    /// Size of the largest packet, IP header included.
+    /// Size of the largest packet including its IP header, in bytes.
     pub mtu_bytes: u32,
     /// Changes by time since [`Emulation::begin`](crate::emulation::Emulation::begin), in order.
     pub changes: Vec<(Time, Change)>,
@@ -54,18 +54,19 @@ pub struct Normal {
 /// Change of the network during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// Start (true) or end of a cut of these ordered pairs. A link is cut while more cuts began than ended.
+    /// Start (true) or end (false) of a cut of these ordered pairs. Cuts may overlap: a link works again after the last
+    /// one ends.
     Cut(Vec<(usize, usize)>, bool),
     /// Extra delay of these ordered pairs from now on, in nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
-    /// Probability with which these ordered pairs lose packets from now on, besides their own loss.
+    /// Probability with which these ordered pairs lose packets from now on, in addition to their own loss.
     Lose(Vec<(usize, usize)>, f64),
     /// End of all cuts and extra delays, and of loss, duplication, reordering and bit errors.
     Heal,
 }
 
 impl Plan {
-    /// Returns a network of `ends` endpoints without loss, whose links all have this delay.
+    /// Returns a network of `ends` endpoints without loss, in which all links have the same delay.
     pub fn uniform(ends: usize, delay_ns: u64) -> Plan {
         Plan {
             ends,
@@ -96,5 +97,5 @@ impl Plan {
     }
 }
 
-/// Size of the largest packet of a network that says nothing else.
+/// Default size of the largest packet.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;

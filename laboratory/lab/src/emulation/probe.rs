@@ -1,7 +1,8 @@
-//! Probes: datagrams that the router reflects or netem delays, to measure what the emulation adds to the emulated delay.
+//! Probes: datagrams that the router reflects or netem delays, which measure the time that the emulation adds to the
+//! emulated delay.
 //!
-//! A probe's time is from its sending to its arrival at the socket, as the kernel notes it: the way of a packet from
-//! one endpoint to another, without the time until the receiving thread runs.
+//! A probe's time ends with its kernel timestamp at the receiving socket. It covers the packet's path between
+//! endpoints, without the wait for the receiving thread.
 
 use crate::emulation::address::MIRROR;
 use crate::emulation::namespace::Namespace;
@@ -11,11 +12,11 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-/// Any port: the router reflects all.
+/// Arbitrary port: the router reflects all.
 const PORT: u16 = 9;
 /// Pause between two probes of a series.
 const PAUSE: Duration = Duration::from_micros(300);
-/// A probe that takes this long is lost.
+/// Time after which a probe counts as lost.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Time that packets take beyond the emulated delay, in microseconds. May be negative.
@@ -30,7 +31,7 @@ pub struct Added {
 }
 
 impl Added {
-    /// Summarizes the times of probes that were reflected after `delay_ns`; `None` is a lost one.
+    /// Summarizes the times of probes that were reflected after `delay_ns`; `None` stands for a lost probe.
     pub fn of(times_ns: &[Option<i64>], delay_ns: u64) -> Added {
         let mut added: Vec<i64> = times_ns.iter().flatten().map(|time| time - delay_ns as i64).collect();
         added.sort_unstable();
@@ -54,7 +55,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Opens a socket for probes that a router sends back. Call it in the namespace of the probes.
+    /// Opens a socket for probes that a router reflects. Call it in the probes' namespace.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -84,7 +85,7 @@ impl Probe {
         if set == 0 { Ok(Probe { sending, receiving, sent: 0 }) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends probes one after the other. Returns their times in nanoseconds.
+    /// Sends a series of probes. Returns their times in nanoseconds.
     ///
     /// # Errors
     /// If the socket fails.
@@ -107,7 +108,7 @@ impl Probe {
         self.sending.send(&number.to_be_bytes())?;
         loop {
             match receive(&self.receiving) {
-                // A late one of those that counted as lost.
+                // A late probe that already counted as lost.
                 Ok((other, _)) if other != number => {}
                 Ok((_, Some(arrived))) => return Ok(Some(arrived - sent)),
                 Ok((_, None)) => return Err(io::Error::other("the kernel notes no time of arrival")),
@@ -138,11 +139,11 @@ fn nanos(time: libc::timespec) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Space for the kernel's notes on a datagram.
+/// Buffer for a datagram's control messages.
 #[repr(align(8))]
 struct Notes([u8; 128]);
 
-/// Receives the number of a probe and the time of its arrival.
+/// Receives a probe's number and its arrival time.
 fn receive(socket: &UdpSocket) -> io::Result<(u64, Option<i64>)> {
     let (mut number, mut notes) = ([0u8; 8], Notes([0; 128]));
     let mut part = libc::iovec { iov_base: number.as_mut_ptr().cast(), iov_len: number.len() };
@@ -154,7 +155,7 @@ fn receive(socket: &UdpSocket) -> io::Result<(u64, Option<i64>)> {
     if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has filled in the notes, which the macros walk within their length.
+    // SAFETY: the kernel has filled in the control messages, and the macros stay within their length.
     let arrived = unsafe {
         let note = libc::CMSG_FIRSTHDR(&raw const message);
         let is_time = !note.is_null() && (*note).cmsg_type == libc::SCM_TIMESTAMPNS;

@@ -13,46 +13,46 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Packets read from one device before others have their turn.
+/// Maximum packets read from one device before the next.
 const READ_BATCH: usize = 64;
-/// Devices reported by one wait.
+/// Maximum events per wait.
 const EVENTS: usize = 64;
-/// Buffers kept for later packets.
+/// Maximum buffers kept for reuse.
 const SPARE_BUFFERS: usize = 4096;
-/// Token of the descriptor that wakes the router for orders.
+/// Token of the descriptor that wakes the router for commands.
 const WAKE: u64 = u64::MAX;
 
 choice!(
     /// Priority of the router's thread over replicas and clients.
     Priority, "priority of the router",
-    /// Runs before all ordinary threads.
+    /// Ahead of all ordinary threads.
     RealTime = "real-time",
-    /// The highest that ordinary threads have.
+    /// The highest priority of an ordinary thread.
     High = "high",
-    /// That of the replicas.
+    /// The replicas' priority.
     Normal = "normal",
 );
 
-/// Order to the running router.
+/// Command to the running router.
 pub enum Order {
-    /// Takes this many nanoseconds off the travel of each packet.
+    /// Subtracts this many nanoseconds from each packet's delay.
     Correct(u64),
-    /// Reflects datagrams after this time in nanoseconds, less the correction.
+    /// Sets the delay of reflected datagrams, from which the correction is subtracted, in nanoseconds.
     Mirror(u64),
-    /// Resets the counters, and begins with the changes of the plan.
+    /// Resets the counters, and starts the plan's changes.
     Begin,
     Stop,
 }
 
-/// Counters of a network that ended.
+/// Counters of an emulated network after its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub counts: Counts,
-    /// CPU time of the router, which includes the kernel's work on the packets that it writes; `None` without a router.
+    /// CPU time of the router, including the kernel's work on its writes; `None` without a router.
     pub cpu: Option<Duration>,
-    /// Packets that the kernel did not take.
+    /// Packets that the kernel refused.
     pub not_written: u64,
-    /// Of the router.
+    /// Priority of the router's thread; `None` without a router.
     pub priority: Option<Priority>,
 }
 
@@ -64,7 +64,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Starts the router between these devices: those of the plan's endpoints, and after them that of the probes.
+    /// Starts the router between these devices: the plan's endpoints, followed by the probes.
     pub fn start(plan: Plan, tuns: Vec<OwnedFd>) -> io::Result<Router> {
         let (orders, received) = channel();
         // SAFETY: takes and returns numbers; the descriptor is new.
@@ -75,14 +75,14 @@ impl Router {
     }
 
     pub fn order(&self, order: Order) {
-        // An error means that the router has ended, which only `stop` makes it do.
+        // The send fails only if the router has ended, which only `stop` causes.
         let _ = self.orders.send(order);
         let one = 1u64;
         // SAFETY: writes the eight bytes of a live number.
         unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Ends the router. `None` if it has ended before.
+    /// Ends the router. `None` if it had already ended.
     pub fn stop(&mut self) -> Option<Outcome> {
         let thread = self.thread.take()?;
         self.order(Order::Stop);
@@ -111,7 +111,7 @@ struct Work {
     wake: Arc<OwnedFd>,
     orders: Receiver<Order>,
     scheduler: Scheduler<Vec<u8>>,
-    /// Number of the plan's endpoints; the next device is that of the probes.
+    /// Number of the plan's endpoints. The next device belongs to the probes.
     ends: usize,
     changes: VecDeque<(Time, Change)>,
     start: Instant,
@@ -181,7 +181,7 @@ impl Work {
         }
     }
 
-    /// Makes the changes that are due.
+    /// Applies the changes that are due.
     fn change(&mut self) {
         let Some(began) = self.began else { return };
         let now = self.now();
@@ -193,7 +193,7 @@ impl Work {
         }
     }
 
-    /// Waits for packets or orders until something is due. Returns the number of events.
+    /// Waits for packets, commands or the next deadline. Returns the number of events.
     fn wait(&self, events: &mut [libc::epoll_event; EVENTS]) -> usize {
         let change = self.began.and_then(|began| Some(began + Duration::from_nanos(self.changes.front()?.0.0)));
         let next = [self.scheduler.next_at(), change].into_iter().flatten().min();
@@ -207,11 +207,11 @@ impl Work {
         let no_mask = std::ptr::null::<libc::sigset_t>();
         // SAFETY: the events and the time are alive, and their lengths are right.
         let ready = unsafe { libc::syscall(libc::SYS_epoll_pwait2, poll, events.as_mut_ptr(), most, time, no_mask, 0) };
-        // An error is an interrupting signal: the loop comes back.
+        // An interrupting signal counts as no event; the loop repeats.
         usize::try_from(ready).unwrap_or(0)
     }
 
-    /// Follows the orders. Returns false if the router must end.
+    /// Executes the pending commands. Returns false if the router must end.
     fn obey(&mut self) -> bool {
         let mut count = 0u64;
         // SAFETY: reads eight bytes into a live number.
@@ -259,7 +259,7 @@ impl Work {
             Some(to) if to < self.ends && from < self.ends => {
                 self.scheduler.submit(now, from, to, header.flow, bytes, packet);
             }
-            // Probes and questions for the replicas' status are no part of the emulated network.
+            // Probes and status queries do not belong to the emulated network.
             Some(to) if to <= self.ends => self.scheduler.pass(now, to, bytes, packet),
             _ => self.recycle(packet),
         }

@@ -1,7 +1,7 @@
 //! Schedule of the packets in an emulated network: a state machine without I/O and clock.
 //!
-//! A packet passes the queue of the sender's card, is lost or travels, and passes the queue of the receiver's card.
-//! Packets of one flow are never reordered, unless the plan says so.
+//! A packet passes the queue of the sender's interface, is lost or travels, and passes the queue of the receiver's
+//! interface. Packets of one flow are never reordered, unless the plan says so.
 
 use crate::emulation::packet::Flow;
 use crate::emulation::plan::{Change, Link, Plan};
@@ -10,9 +10,9 @@ use quorate_types::Time;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Maximum bytes of all packets on their way. Further ones are dropped and counted.
+/// Maximum bytes of all packets in flight. Packets beyond it are dropped and counted.
 pub const MAX_HELD_BYTES: u64 = 512 << 20;
-/// Number of flows above which those without packets on their way are forgotten.
+/// Number of flows above which idle ones are forgotten.
 const MANY_FLOWS: usize = 1 << 14;
 
 /// Packet that is due.
@@ -26,31 +26,31 @@ pub struct Delivery<P> {
 /// Counters of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Packets that endpoints sent to each other.
+    /// Packets sent from endpoint to endpoint.
     pub packets: u64,
     /// Bytes of these packets, IP headers included.
     pub bytes: u64,
-    /// Lost by the network's loss, flipped bits included.
+    /// Packets lost by chance, flipped bits included.
     pub lost: u64,
-    /// Lost because a fault cut the link.
+    /// Packets lost to a cut of the link.
     pub cut: u64,
-    /// Dropped by the full queue of a sender's card.
+    /// Packets dropped by the full queue of a sender's interface.
     pub queue_dropped: u64,
-    /// Dropped beyond [`MAX_HELD_BYTES`], which no network file asks for.
+    /// Packets dropped beyond [`MAX_HELD_BYTES`], which is no property of the network.
     pub overflowed: u64,
 }
 
 struct Way {
     link: Link,
     loss: LossProcess,
-    /// Number of faults that cut the link now.
+    /// Number of faults that presently cut the link.
     cuts: u32,
     spike_ns: u64,
-    /// Probability of a loss by a fault.
+    /// Probability of loss added by a fault.
     lose: f64,
 }
 
-/// Network cards of an endpoint: when each has sent or received all that it has to.
+/// Network interfaces of an endpoint: the time at which each becomes idle.
 #[derive(Clone, Copy, Default)]
 struct Card {
     egress_free_ns: u64,
@@ -59,11 +59,11 @@ struct Card {
 
 struct Held<P> {
     due_ns: u64,
-    /// Order among packets that are due at the same time.
+    /// Order among packets with the same due time.
     number: u64,
     to: usize,
     bytes: u64,
-    /// Still has to pass the receiver's card.
+    /// Whether the receiver's interface is still ahead.
     is_before_card: bool,
     packet: P,
 }
@@ -89,19 +89,19 @@ impl<P> PartialOrd for Held<P> {
 }
 
 impl<P> Ord for Held<P> {
-    /// The packet that is due first is the greatest.
+    /// The packet with the earliest due time is the greatest.
     fn cmp(&self, other: &Held<P>) -> Ordering {
         other.key().cmp(&self.key())
     }
 }
 
-/// Packets on their way through a network.
+/// Packets in flight through a network.
 pub struct Scheduler<P> {
     plan: Plan,
     ways: Vec<Way>,
     legs: Option<Vec<LossProcess>>,
     cards: Vec<Card>,
-    /// When the last packet of a flow arrives; kept only if delays vary.
+    /// Arrival time of each flow's last packet; kept only if delays vary.
     flows: HashMap<(usize, usize, Flow), u64>,
     delays_vary: bool,
     random: Vec<Random>,
@@ -133,12 +133,12 @@ impl<P: Clone> Scheduler<P> {
         }
     }
 
-    /// Shortens the travel of each packet by the time that the router itself takes, as far as it is longer.
+    /// Subtracts the router's own processing time from each packet's delay, down to zero.
     pub fn set_correction(&mut self, correction_ns: u64) {
         self.correction_ns = correction_ns;
     }
 
-    /// Takes a packet that endpoint `from` sent at `now`.
+    /// Accepts a packet that endpoint `from` sent at `now`.
     pub fn submit(&mut self, now: Time, from: usize, to: usize, flow: Flow, bytes: usize, packet: P) {
         let bytes = bytes as u64;
         self.counts.packets += 1;
@@ -171,7 +171,7 @@ impl<P: Clone> Scheduler<P> {
         self.hold(arrives, to, bytes, true, packet);
     }
 
-    /// Delivers a packet to `to` at `due`, less the correction, without loss and past the cards.
+    /// Delivers a packet to `to` at `due`, less the correction, without loss and bypassing the interfaces.
     pub fn pass(&mut self, due: Time, to: usize, bytes: usize, packet: P) {
         self.hold(due.0, to, bytes as u64, false, packet);
     }
@@ -199,12 +199,12 @@ impl<P: Clone> Scheduler<P> {
         None
     }
 
-    /// Returns when [`Scheduler::pop`] has to be called next.
+    /// Returns the time of the next call to [`Scheduler::pop`].
     pub fn next_at(&self) -> Option<Time> {
         self.held.peek().map(|first| Time(first.due_ns))
     }
 
-    /// Returns the bytes of all packets on their way.
+    /// Returns the bytes of all packets in flight.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -234,7 +234,7 @@ impl<P: Clone> Scheduler<P> {
         }
     }
 
-    /// Returns whether the queue of a card is full, which takes `wait_ns` to send.
+    /// Returns whether an interface's queue is full, given the time to send its contents.
     fn is_full(&self, wait_ns: u64) -> bool {
         let Plan { queue_bytes, egress_ps_per_byte, .. } = self.plan;
         let is_limited = queue_bytes > 0 && egress_ps_per_byte > 0;
@@ -251,7 +251,7 @@ impl<P: Clone> Scheduler<P> {
         }
         let rate = self.plan.bit_error_rate;
         if rate > 0.0 && passes {
-            // 1 - (1 - rate)^bits, without loss of precision for small rates.
+            // 1 - (1 - rate)^bits, computed without loss of precision for small rates.
             let spoilt = -libm::expm1((bytes * 8) as f64 * libm::log1p(-rate.min(0.999_999)));
             passes = !random.chance(spoilt);
         }

@@ -1,4 +1,4 @@
-//! From axes to cells, in the order in which they are run.
+//! Expands axes into cells, in the order of their runs.
 
 pub use crate::experiments::file::Coordinate;
 /// A value of a specification.
@@ -24,33 +24,33 @@ const CELL_TAG: [u8; 4] = tags::CELL;
 pub struct Plan<'e> {
     pub experiment: &'e Experiment,
     pub profile: Profile,
-    /// Never empty.
+    /// Instruments of the plan; never empty.
     pub instruments: Vec<Instrument>,
     pub repeat: Repeat,
-    /// With the values of the profile.
+    /// Axes with the profile's values.
     pub axes: Vec<Axis>,
-    /// Instrument by instrument. The axes of the plots' series vary fastest, so that what is compared is run one after
+    /// Cells, grouped by instrument. The axes of the plots' series vary fastest, so that compared cells run one after
     /// the other.
     pub cells: Vec<Cell>,
 }
 
-/// One specification, to be run several times.
+/// One specification, with several runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     pub instrument: Instrument,
-    /// In the order of the axes.
+    /// Coordinates in the order of the axes.
     pub coordinates: Vec<Coordinate>,
-    /// Keys of `quorate bench --spec`, and those of the instrument. Each repetition has to
-    /// have a seed of its own: equal runs would have intervals of no width, and every claim would be decided.
+    /// Keys of `quorate bench --spec`, and of the instrument. Each repetition needs its own seed: identical runs would
+    /// have intervals of zero width, and would decide every claim.
     pub specification: toml::Table,
     pub outliers: Outliers,
 }
 
 impl Experiment {
-    /// Expands a profile, for the instruments given or those of the file.
+    /// Expands a profile, for the given instruments or the file's.
     ///
     /// # Errors
-    /// If there are too many cells, none at all, or an axis multiplies a key that is not set.
+    /// If there are too many cells or none, or an axis multiplies a key that is not set.
     pub fn plan(&self, profile: Profile, instruments: Option<&[Instrument]>) -> Result<Plan<'_>, Fault> {
         let overrides = self.profiles.get(&profile);
         let own = overrides.and_then(|overrides| overrides.instruments.as_deref());
@@ -91,7 +91,7 @@ impl Experiment {
 }
 
 impl Plan<'_> {
-    /// Returns all combinations of the axes' values, those of series varying fastest.
+    /// Returns all combinations of the axes' values; the axes of series vary fastest.
     fn points(&self) -> Result<Vec<Vec<&Entry>>, Fault> {
         let counts = self.axes.iter().map(|axis| axis.entries.len()).chain([self.instruments.len()]);
         let count = counts.fold(1, usize::saturating_mul);
@@ -151,7 +151,7 @@ impl Plan<'_> {
         Ok(Some(cell))
     }
 
-    /// Merges the bases: the file's, the profile's, then those of the instrument.
+    /// Merges the base tables: the file's, the profile's, and the instrument's.
     fn base(&self, instrument: Instrument) -> toml::Table {
         let none = Base::default();
         let overrides = self.experiment.profiles.get(&self.profile).map_or(&none, |overrides| &overrides.base);
@@ -161,9 +161,9 @@ impl Plan<'_> {
         common.chain(own).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Returns all runs that the file asks for at least, as repetitions and indices of cells, repetition by repetition:
-    /// what slows the machine down for a while slows all series alike. Every other repetition goes backwards, so that a
-    /// steady drift affects the first and the last cell alike on average.
+    /// Returns the minimum runs of the file as pairs of repetition and cell index, repetition by repetition: a
+    /// temporary slowdown of the machine then affects all series alike. Every other repetition goes backwards, so that
+    /// a steady drift affects the first and the last cell alike on average.
     pub fn turns(&self) -> Vec<(u32, usize)> {
         let mut turns: Vec<(u32, usize)> = (0..self.repeat.min)
             .flat_map(|repetition| (0..self.cells.len()).map(move |cell| (repetition, cell)))
@@ -173,7 +173,7 @@ impl Plan<'_> {
         turns
     }
 
-    /// Returns the number of runs of a cell that are wanted in any case. A formula says the same each time.
+    /// Returns the minimum number of runs of a cell; 1 for formulas, whose runs are all equal.
     pub(crate) fn least_runs(&self, cell: usize) -> u32 {
         match self.cells[cell].instrument {
             Instrument::Analytical => 1,
@@ -181,7 +181,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns the key by which runs are ordered.
+    /// Returns the sort key of a run.
     pub(crate) fn turn(repetition: u32, cell: usize) -> (u32, i64) {
         let cell = cell as i64;
         (repetition, if repetition.is_multiple_of(2) { cell } else { -cell })
@@ -194,7 +194,7 @@ impl Plan<'_> {
 }
 
 impl Exclusion {
-    /// Returns whether the cell is left out.
+    /// Returns whether this exclusion applies to the cell.
     pub fn matches(&self, cell: &Cell) -> bool {
         let is_met = |(key, values): &(String, Vec<Value>)| cell.is_one_of(key, values);
         self.conditions.iter().all(is_met) && (self.unless.is_empty() || !self.unless.iter().all(is_met))
@@ -202,7 +202,7 @@ impl Exclusion {
 }
 
 impl Cell {
-    /// Returns the coordinates as a row has them.
+    /// Returns the coordinates in the form in which rows have them.
     pub fn values(&self) -> BTreeMap<String, Value> {
         self.coordinates.iter().map(|own| (own.name.clone(), own.value.clone())).collect()
     }
@@ -212,7 +212,7 @@ impl Cell {
         self.coordinates.iter().find(|own| own.name == axis).map(|own| &own.value)
     }
 
-    /// Returns whether the value on an axis, or the instrument, is one of these.
+    /// Returns whether the value on the axis, or the instrument, is one of `values`.
     pub(crate) fn is_one_of(&self, axis: &str, values: &[Value]) -> bool {
         match axis {
             INSTRUMENT => values.iter().any(|value| value.as_text() == Some(self.instrument.name())),
@@ -284,7 +284,7 @@ fn hash_value(hasher: &mut Hasher, value: &toml::Value) {
         toml::Value::Table(table) => {
             hasher.update(&[5]);
             hasher.update(&(table.len() as u64).to_le_bytes());
-            // The order must not depend on how the library keeps its tables.
+            // Sorts, so that the hash does not depend on the library's table order.
             let sorted: BTreeMap<&String, &toml::Value> = table.iter().collect();
             for (key, value) in sorted {
                 hash_text(hasher, key);

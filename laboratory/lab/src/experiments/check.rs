@@ -1,4 +1,4 @@
-//! Checks of a whole experiment: that its cells exist, that its claims can be judged, and that they can fail.
+//! Checks of a whole experiment: its cells exist, and its claims can be judged and can fail.
 
 use crate::experiments::axes::{INSTRUMENT, Plan};
 use crate::experiments::claims::{cases, instrument_of, select};
@@ -9,12 +9,11 @@ use crate::experiments::source::unknown;
 use crate::experiments::value::Value;
 use quorate_types::Fault;
 
-/// Reads an experiment from the text of a file, which errors call `file` and which may name the figures of
-/// `vocabulary`. Checks all that can be checked without knowing the keys of a specification;
-/// [`Experiment::check_keys`] checks those.
+/// Reads an experiment from a file's text. `file` names it in errors, and `vocabulary` has the figures that it may use.
+/// Checks everything except the keys of specifications, for which there is [`Experiment::check_keys`].
 ///
 /// # Errors
-/// With the file, the line and the key, and what to do.
+/// The file, the line, the key and the remedy.
 pub fn read(text: &str, file: &str, vocabulary: Vocabulary) -> Result<Experiment, Fault> {
     let experiment = Experiment::parse(text, file, vocabulary)?;
     let plans: Vec<Plan> =
@@ -33,11 +32,11 @@ pub fn read(text: &str, file: &str, vocabulary: Vocabulary) -> Result<Experiment
 }
 
 impl Experiment {
-    /// Checks that all keys of the specifications are known. `known` returns the keys that an instrument takes, or
-    /// `None` if they are not known.
+    /// Checks that all keys of the specifications are known. `known` returns the keys of an instrument, or `None` if
+    /// they are not known.
     ///
     /// # Errors
-    /// The first key that an instrument does not take, where it stands, and the nearest name.
+    /// The first unknown key, its place and the nearest name.
     pub fn check_keys(&self, known: impl Fn(Instrument) -> Vec<String>) -> Result<(), Fault> {
         for profile in Profile::ALL {
             let plan = self.plan(*profile, None)?;
@@ -72,7 +71,7 @@ impl Experiment {
         values.chain(self.not_yet(coordinate).iter().cloned()).collect()
     }
 
-    /// Returns the values of a coordinate that the program does not have yet.
+    /// Returns the values of a coordinate that the program does not support yet.
     pub(crate) fn not_yet(&self, coordinate: &str) -> &[Value] {
         self.axes.iter().find(|axis| axis.coordinates() == [coordinate]).map_or(&[], |axis| &axis.not_yet)
     }
@@ -102,7 +101,7 @@ fn check_plot(plans: &[Plan], plot: &Plot) -> Result<(), Fault> {
     check_selection(plans, &Selection(of_axes), &plot.place)
 }
 
-/// Checks that each value is one of the axis, in some profile.
+/// Checks that each value is on the axis in some profile.
 fn check_values(experiment: &Experiment, axis: &str, values: &[Value], place: &str) -> Result<(), Fault> {
     let known = experiment.all_values(axis);
     let Some(other) = values.iter().find(|value| !known.contains(value)) else { return Ok(()) };
@@ -111,7 +110,7 @@ fn check_values(experiment: &Experiment, axis: &str, values: &[Value], place: &s
     Err(unknown(place.to_owned(), &format!("value of the axis `{axis}`"), &other.to_string(), &names))
 }
 
-/// Checks the axes and values of a selection, and that some profile has a cell that meets it.
+/// Checks the axes and values of a selection, and that some profile has a matching cell.
 fn check_selection(plans: &[Plan], selection: &Selection, place: &str) -> Result<(), Fault> {
     let experiment = plans[0].experiment;
     for (axis, pick) in &selection.0 {
@@ -131,13 +130,13 @@ fn check_selection(plans: &[Plan], selection: &Selection, place: &str) -> Result
     Err(Fault::new(place, "selects no cell of any profile", "change the values, or the exclusions"))
 }
 
-/// Whether all values of a condition are still to come.
+/// Returns whether the program supports none of a condition's values yet.
 fn is_not_yet(experiment: &Experiment, axis: &str, pick: &Pick) -> bool {
     let awaited = experiment.not_yet(axis);
     matches!(pick, Pick::OneOf(values) if values.iter().all(|value| awaited.contains(value)))
 }
 
-/// Whether a claim compares values that are still to come.
+/// Returns whether a claim compares values that the program does not support yet.
 fn awaits(experiment: &Experiment, claim: &Claim) -> bool {
     let any = |selection: &Selection| selection.0.iter().any(|(axis, pick)| is_not_yet(experiment, axis, pick));
     any(&claim.selection)
@@ -222,7 +221,7 @@ fn check_relation(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
     }
 }
 
-/// Checks that a place on an axis can lie outside of its limits, and within.
+/// Checks that a position on an axis can lie both outside and within its limits.
 fn check_place_limits(experiment: &Experiment, along: &str, limits: Limits, place: &str) -> Result<(), Fault> {
     let values: Vec<f64> = experiment.all_values(along).iter().filter_map(Value::as_number).collect();
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -237,7 +236,7 @@ fn check_place_limits(experiment: &Experiment, along: &str, limits: Limits, plac
     Ok(())
 }
 
-/// One run that is not exact decides nothing, so a claim needs two in a profile that can judge it.
+/// A single inexact run decides nothing, so a claim needs two repetitions in a profile that can judge it.
 fn check_repetitions(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
     let is_stuck =
         |plan: &&Plan| cases(plan, claim).is_ok() && !instrument_of(claim, plan).is_exact() && plan.repeat.max < 2;

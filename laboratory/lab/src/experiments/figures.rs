@@ -1,11 +1,11 @@
 //! Names, units and meanings of the figures and series that rows may have.
 //!
-//! This crate knows no figure. The program that runs the cells declares them, with the way to get each from a run, and
-//! passes their descriptions as a [`Vocabulary`].
+//! This module knows no figure. The program that runs the cells declares the figures, with the way to derive each from
+//! a run, and passes their descriptions as a [`Vocabulary`].
 
-/// Ends of names that only repeat the unit.
+/// Name suffixes that only repeat the unit.
 const UNIT_SUFFIXES: &[&str] = &["_mbit_per_s", "_per_s", "_ms", "_us", "_percent", "_mb", "_s", "_bytes", "_cycles"];
-/// Names of latencies without their unit.
+/// Names of latencies without the unit.
 const LATENCIES: &[&str] = &["mean", "p50", "p90", "p99", "p999", "max"];
 
 /// Returns the label of a figure or series, without its unit.
@@ -18,31 +18,31 @@ pub fn label(name: &str) -> String {
     }
 }
 
-/// How the figures of repeated runs become one.
+/// Method that combines the figures of repeated runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fold {
     /// Arithmetic mean, with its confidence interval.
     #[default]
     Mean,
-    /// Share of all runs together, with its exact interval. The figure with this name counts the whole.
+    /// Share pooled over all runs, with its exact interval. The named figure counts the whole.
     ShareOf(&'static str),
 }
 
-/// Description of a figure of a row, or of a series of one value per second. A name ends with its unit.
+/// Description of a figure of a row, or of a series with one value per second. A name ends with its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Figure {
     pub name: &'static str,
     pub unit: &'static str,
     pub about: &'static str,
     pub fold: Fold,
-    /// Whether it may be below 0.
+    /// Whether it may be negative.
     pub signed: bool,
     /// Whether it is a count, shown without decimals.
     pub whole: bool,
 }
 
 impl Figure {
-    /// Describes a figure that is folded to its mean and never below 0.
+    /// Describes a figure that is averaged and never negative.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Figure {
         Figure { name, unit, about, fold: Fold::Mean, signed: false, whole: false }
     }
@@ -71,7 +71,7 @@ impl Vocabulary {
         self.series.iter().map(|series| series.name).collect()
     }
 
-    /// Returns the figure that counts the whole of a share; `None` if the named figure is no share.
+    /// Returns the figure that counts the whole of a share; `None` if the named figure is not a share.
     pub fn count_of(&self, name: &str) -> Option<&'static str> {
         match self.figure(name)?.fold {
             Fold::ShareOf(count) => Some(count),

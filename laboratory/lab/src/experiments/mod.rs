@@ -1,9 +1,9 @@
-//! Experiments as data: what is varied, what came of it, and whether the claims about it hold.
+//! Experiments as data: varied keys, results, and verdicts on claims.
 //!
-//! An experiment is a TOML file ([`mod@file`]). It expands to cells ([`axes`]), one specification each. A runner, which
-//! is not in this crate, runs each cell several times and turns every run into a [`Row`]. [`claims`] judges the claims
-//! of the file on the rows, with their uncertainty ([`statistics`]), and [`mod@needs`] names the cells that have to be
-//! repeated before the claims can be judged.
+//! An experiment is a TOML file ([`mod@file`]). It expands to cells ([`axes`]), one specification each. A runner
+//! outside this crate runs each cell several times and turns every run into a [`Row`]. [`claims`] judges the file's
+//! claims on the rows, with their uncertainty ([`statistics`]), and [`mod@needs`] names the cells to repeat before the
+//! claims can be judged.
 //!
 //! The module is pure: no sockets, clocks or files.
 

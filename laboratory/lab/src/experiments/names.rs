@@ -1,9 +1,9 @@
-//! The words that a file chooses from.
+//! Enumerations of the values in experiment files.
 
 use quorate_types::choice;
 
 choice!(
-    /// What runs a cell.
+    /// System that runs a cell.
     Instrument, "instrument",
     /// Replicas as threads or processes on this machine.
     Real = "real",
@@ -96,12 +96,12 @@ choice!(
     Plateau = "plateau",
     /// The value of an axis from which on one series is ahead of another lies within limits.
     Crossing = "crossing",
-    /// The figure is that of another instrument, but for a tolerance.
+    /// The figure equals another instrument's, within a tolerance.
     Agreement = "agreement",
 );
 
 choice!(
-    /// How a figure changes along an axis.
+    /// Change of a figure along an axis.
     Direction, "direction",
     Rises = "rises",
     Falls = "falls",
@@ -109,7 +109,7 @@ choice!(
 );
 
 choice!(
-    /// What is taken of a figure over the values of an axis.
+    /// Reduction of a figure over the values of an axis.
     Take, "way to take a figure over an axis",
     Max = "max",
     Min = "min",

@@ -1,4 +1,4 @@
-//! Which cells have to be run again.
+//! Decides which cells to run again.
 
 use crate::experiments::axes::Plan;
 use crate::experiments::claims::{Readings, undecided_cells};
@@ -7,22 +7,21 @@ use crate::experiments::row::Row;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A run that is missing.
+/// A missing run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Need {
     /// Index of the cell in the plan.
     pub cell: usize,
-    /// The lowest number that no row of the cell has.
+    /// Lowest repetition number without a row.
     pub repetition: u32,
     pub why: String,
 }
 
-/// Returns the next run of each cell that needs one, in the order in which to run them; none if all is done.
+/// Returns the next run of each cell that needs one, in order; empty if all is done.
 ///
 /// A cell needs a run while it has fewer rows than `[repeat] min`. Up to `max`, it also needs one if it belongs to an
-/// undecided point of an undecided claim, or if half the interval of a figure that a claim or a plot uses exceeds
-/// `until_interval_percent` of the mean. A cell that failed, or that cannot be run here, is not run
-/// again.
+/// undecided point of an undecided claim, or if half the interval of a figure in a claim or a plot exceeds
+/// `until_interval_percent` of the mean. A cell that failed or cannot run here is not run again.
 pub fn needs(plan: &Plan, rows: &[Row]) -> Vec<Need> {
     let readings = Readings::new(plan, rows);
     let undecided = undecided(plan, &readings);
@@ -63,7 +62,7 @@ fn reason(plan: &Plan, readings: &Readings, undecided: &BTreeMap<usize, &str>, c
             None if summary.interval.is_none() => {
                 Some(format!("one run says nothing about the uncertainty of {figure}"))
             }
-            // A mean of 0 has no percentages.
+            // No percentage exists for a mean of 0.
             None => None,
         }
     })

@@ -1,4 +1,4 @@
-//! What came of one run of a cell.
+//! Result of one run of a cell.
 
 use crate::experiments::figures::Vocabulary;
 use crate::experiments::names::{Instrument, Profile};
@@ -8,7 +8,7 @@ use quorate_types::stages::StageCost;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Maximum of a figure, in any unit; a file with more was damaged or changed by hand.
+/// Maximum of a figure in any unit. Larger values mean that the file was damaged or edited.
 const MAX_FIGURE: f64 = 1e15;
 
 /// Result of one run of a cell.
@@ -21,26 +21,27 @@ pub struct Row {
     pub profile: Profile,
     /// The coordinates of the cell, by axis.
     pub cell: BTreeMap<String, Value>,
-    /// From 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// By the names of the [`Vocabulary`]. A figure that could not be measured is left out.
+    /// Figures by their name in the [`Vocabulary`]. Figures that could not be measured are absent.
     pub figures: BTreeMap<String, f64>,
-    /// By the names of the [`Vocabulary`]: one value for each second of the measured time.
+    /// Series by their name in the [`Vocabulary`]: one value per second of the measured time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<f64>>,
-    /// Single requests, if the run kept them.
+    /// Sampled requests, if the run kept them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// What the stages of the replicas' work cost, if the run measured them.
+    /// Costs of the stages of the replicas' work, if the run measured them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageCost>,
     /// `None` where noise is impossible: in virtual time and in formulas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
-    /// Why the run failed. A run that completed nothing has not failed: its throughput is 0, and it has no latency.
+    /// Reason why the run failed. A run without completed commands has not failed: its throughput is 0, and it has no
+    /// latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Why this machine or this build cannot run the cell, which has no figures then.
+    /// Reason why this machine or build cannot run the cell, which then has no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_measurable: Option<String>,
     /// Caveats for readers of the figures.
@@ -52,7 +53,7 @@ pub struct Row {
 /// A single request.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// Intended sending, in seconds from the start of the measured time.
+    /// Intended send time, in seconds from the start of the measured time.
     pub at_s: f64,
     pub latency_ms: f64,
 }
@@ -62,15 +63,15 @@ pub const MAX_STEADY_VARIATION_PERCENT: f64 = 15.0;
 /// Minimum number of whole seconds from which the variation is computed.
 pub const MIN_SECONDS_OF_VARIATION: usize = 3;
 
-/// How much else the machine did during a run.
+/// Other activity of the machine during a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Noise {
     /// Time that the hypervisor took from this machine, in percent of all cores' time.
     pub steal_percent: f64,
-    /// Processor time of other programs, in percent of all cores' time.
+    /// CPU time of other programs, in percent of all cores' time.
     pub others_percent: f64,
-    /// Time in which some thread of the machine waited for a core, in percent of the run; `None` if the kernel does not
-    /// report it. Threads of the run count, too.
+    /// Time during which at least one thread on the machine waited for a core, in percent of the run; `None` if the
+    /// kernel does not report it. Threads of the run count, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure_percent: Option<f64>,
     /// Coefficient of variation of the throughput per second of the measured time, in percent; `None` with fewer than
@@ -87,33 +88,33 @@ impl Noise {
     }
 }
 
-/// Where a row comes from.
+/// Origin of a row.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Provenance {
     pub surroundings: Surroundings,
     pub kernel: String,
     /// Seed of the run.
     pub seed: u64,
-    /// The command that repeats the run.
+    /// Command that repeats the run.
     pub command: String,
 }
 
-/// What decides a result beside the specification.
+/// Inputs, besides the specification, that determine a result.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Surroundings {
-    /// Version and commit of the program, and how it was compiled.
+    /// Version, commit and compilation options of the program.
     pub build: String,
     /// Processor, cores and memory; fixed text for the simulator, whose results do not depend on them.
     pub machine: String,
-    /// Name or digest of the cost table; empty where none is used.
+    /// Name or digest of the cost table; empty without one.
     pub costs: String,
-    /// Digest of the other files that the specification names; empty if it names none.
+    /// Digest of the other files named by the specification; empty without any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub inputs: String,
 }
 
 impl Row {
-    /// Sets a figure, unless it is not finite: neither JSON nor statistics has a place for that.
+    /// Sets a figure unless it is not finite, which neither JSON nor statistics can represent.
     pub fn set(&mut self, name: &str, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
             self.figures.insert(name.to_owned(), value);
@@ -123,7 +124,7 @@ impl Row {
     /// Checks a row that was read from a file.
     ///
     /// # Errors
-    /// If a number is impossible: not finite, absurdly large, below 0 where nothing can be, or no percentage.
+    /// If a number is impossible: not finite, absurdly large, negative without being signed, or not a valid percentage.
     pub fn validate(&self, vocabulary: &Vocabulary) -> Result<(), Fault> {
         let figures = self.figures.iter().map(|(name, value)| (name, *value));
         let series = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, *value)));

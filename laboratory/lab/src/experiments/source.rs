@@ -1,6 +1,6 @@
-//! Reading of TOML with errors that name the file, the line and the key.
+//! TOML reader whose errors name the file, the line and the key.
 //!
-//! A key's path counts the tables of a list from 1: `claim[2].kind`.
+//! Paths count the tables of a list from 1: `claim[2].kind`.
 
 use crate::experiments::value::Value;
 use quorate_types::choice::nearest;
@@ -8,9 +8,9 @@ use quorate_types::{Choice, Fault};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The text of a file.
+/// Text of a file.
 pub(crate) struct Source<'s> {
-    /// As errors call the file.
+    /// File name in errors.
     pub name: &'s str,
     pub text: &'s str,
 }
@@ -32,7 +32,7 @@ impl Source<'_> {
     }
 }
 
-/// A table and where it stands.
+/// A table and its place.
 #[derive(Clone)]
 pub(crate) struct Table<'s> {
     source: &'s Source<'s>,
@@ -41,7 +41,7 @@ pub(crate) struct Table<'s> {
     entries: &'s DeTable<'s>,
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone)]
 pub(crate) struct Node<'s> {
     source: &'s Source<'s>,
@@ -49,7 +49,7 @@ pub(crate) struct Node<'s> {
     value: &'s Spanned<DeValue<'s>>,
 }
 
-/// The error for a name that is none of `known`.
+/// Returns the error for a name outside `known`.
 pub(crate) fn unknown(place: String, what: &str, given: &str, known: &[&str]) -> Fault {
     let help = match nearest(given, known) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -117,13 +117,13 @@ impl<'s> Table<'s> {
         self.get(key).map(|node| node.table()).transpose()
     }
 
-    /// Returns the tables of `[[key]]`; none if there are none.
+    /// Returns the tables of `[[key]]`; may be empty.
     pub fn tables(&self, key: &str) -> Result<Vec<Table<'s>>, Fault> {
         let Some(node) = self.get(key) else { return Ok(Vec::new()) };
         node.list()?.iter().map(Node::table).collect()
     }
 
-    /// Returns a list of names; none if the key is missing.
+    /// Returns a list of names; empty if the key is missing.
     pub fn texts(&self, key: &str) -> Result<Vec<String>, Fault> {
         let Some(node) = self.get(key) else { return Ok(Vec::new()) };
         node.list()?.iter().map(Node::text).collect()
@@ -196,7 +196,7 @@ impl<'s> Node<'s> {
         Ok(Table { source: self.source, path: self.path.clone(), at: self.value.span().start, entries })
     }
 
-    /// Reads a value without tables in it.
+    /// Reads a value that contains no table.
     pub fn value(&self) -> Result<Value, Fault> {
         let finite = |number: f64| number.is_finite().then_some(Value::Number(number));
         let read = match self.value.as_ref() {

@@ -5,12 +5,12 @@ use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
 /// Confidence level of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// Confidence level at which a share of counted things is compared with the share that another instrument has.
+/// Confidence level at which a share of counted things is compared with another instrument's share.
 pub const AGREEMENT_CONFIDENCE: f64 = 0.99;
 /// A latency is an outlier if it is this many interquartile ranges below the first or above the third quartile.
 pub const FENCE_IQRS: f64 = 1.5;
 
-/// An interval; both ends belong to it.
+/// Closed interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Interval {
     pub low: f64,
@@ -23,7 +23,7 @@ pub struct Summary {
     pub count: usize,
     pub mean: f64,
     pub median: f64,
-    /// Confidence interval of the mean; `None` for a single value, which says nothing about its uncertainty.
+    /// Confidence interval of the mean; `None` for a single value, whose uncertainty is unknown.
     pub interval: Option<Interval>,
 }
 
@@ -50,7 +50,7 @@ impl Summary {
 
 /// Returns the arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    // Each value is divided before it is added, so that the sum of large values cannot overflow.
+    // Divides before adding, so that the sum of large values cannot overflow.
     let count = values.len() as f64;
     (!values.is_empty()).then(|| values.iter().map(|value| value / count).sum())
 }
@@ -78,7 +78,7 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
 /// for fewer than two values.
 pub fn interval(values: &[f64]) -> Option<Interval> {
     let (mean, deviation) = (mean(values)?, deviation(values)?);
-    // The mean of equal values may differ from them in the last digit.
+    // Rounding may make the mean of equal values differ from them.
     if values.iter().all(|value| *value == values[0]) {
         return Some(Interval { low: values[0], high: values[0] });
     }
@@ -87,10 +87,10 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
     Some(Interval { low: mean - half, high: mean + half })
 }
 
-/// Ratio of a figure after a change to the figure before.
+/// Ratio of a figure after a change to the same figure before it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Of the geometric means.
+    /// Ratio of the geometric means.
     pub ratio: f64,
     /// Confidence interval of the ratio; `None` if one side has a single value.
     pub interval: Option<Interval>,
@@ -103,9 +103,8 @@ impl Ratio {
     }
 }
 
-/// Returns the ratio of two figures over repetitions, with Welch's interval for the difference of the means of the
-/// logarithms at [`CONFIDENCE`], two-sided: the two sides may differ in spread. `None` if a side has no values, or a
-/// value is not above 0.
+/// Returns the ratio of two figures over repetitions, with Welch's two-sided interval for the difference of the log
+/// means at [`CONFIDENCE`], which allows different variances. `None` if a side is empty or a value is not positive.
 pub fn ratio(before: &[f64], after: &[f64]) -> Option<Ratio> {
     let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
         values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln())).collect()
@@ -116,11 +115,11 @@ pub fn ratio(before: &[f64], after: &[f64]) -> Option<Ratio> {
     Some(Ratio { ratio, interval: welch(&before, &after, difference) })
 }
 
-/// Returns Welch's interval for the difference of two means, as factors.
+/// Returns Welch's interval for the difference of two log means, as factors.
 fn welch(before: &[f64], after: &[f64], difference: f64) -> Option<Interval> {
     let error = |values: &[f64]| Some(deviation(values)?.powi(2) / values.len() as f64);
     let (one, other) = (error(before)?, error(after)?);
-    // The mean of equal values may differ from them in the last digit.
+    // Rounding may make the mean of equal values differ from them.
     let is_exact = |values: &[f64]| values.iter().all(|value| *value == values[0]);
     if is_exact(before) && is_exact(after) {
         let factor = (after[0] - before[0]).exp();
@@ -133,8 +132,8 @@ fn welch(before: &[f64], after: &[f64], difference: f64) -> Option<Interval> {
     Some(Interval { low: (difference - half).exp(), high: (difference + half).exp() })
 }
 
-/// Returns the exact interval (Clopper and Pearson's) of a chance of which `hits` of `trials` are known: outside of it,
-/// either tail is below half of what `confidence` leaves. `None` without trials, or if the hits are more.
+/// Returns the exact interval (Clopper and Pearson) of a probability, given `hits` among `trials`: each tail has at
+/// most half of `1 - confidence`. `None` without trials, or with more hits than trials.
 pub fn chance_interval(hits: u64, trials: u64, confidence: f64) -> Option<Interval> {
     let misses = trials.checked_sub(hits).filter(|_| trials > 0)?;
     let tail = (1.0 - confidence) / 2.0;
@@ -157,8 +156,7 @@ impl Fences {
         (!sorted.is_empty()).then(|| Fences::between(|p| quantile(sorted.len(), p, |rank| sorted[rank])))
     }
 
-    /// Returns the fences of the values of a histogram, given as values in ascending order with their counts; `None` if
-    /// all counts are 0.
+    /// Returns the fences of a histogram, given as ascending values with their counts; `None` if all counts are 0.
     pub fn of_counts(counts: &[(f64, u64)]) -> Option<Fences> {
         let total: u64 = counts.iter().map(|(_, count)| count).sum();
         let at = |rank: usize| {
@@ -178,7 +176,7 @@ impl Fences {
         Fences(Interval { low: first - reach, high: third + reach })
     }
 
-    /// Returns whether a value is no outlier.
+    /// Returns whether a value lies within the fences.
     pub fn contain(&self, value: f64) -> bool {
         self.0.low <= value && value <= self.0.high
     }
@@ -188,7 +186,7 @@ impl Fences {
     }
 }
 
-/// Returns the values that are no outliers, in their order.
+/// Returns the values without outliers, in their order.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     let Some(fences) = Fences::of(values) else { return Vec::new() };
     values.iter().copied().filter(|value| fences.contain(*value)).collect()

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A value of a key: what TOML and JSON have in common, without tables.
+/// Value of a key: the common types of TOML and JSON, without tables.
 ///
 /// Numbers are equal if they denote the same number: `4` equals `4.0`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The grid of specifications, as a file.
+//! Grid of specifications, read from a file.
 
 use crate::experiments::Profile;
 use crate::spec::{BenchSpec, SpecError};
@@ -27,17 +27,17 @@ pub struct Grid {
 struct Part {
     #[serde(default)]
     base: Table,
-    /// Each combination of their values is run with each cell.
+    /// Axes. Each combination of their values is run with each cell.
     #[serde(default)]
     axes: BTreeMap<String, Vec<Value>>,
     cells: Vec<Table>,
 }
 
-/// Specification of the grid.
+/// One specification of the grid.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub spec: BenchSpec,
-    /// Keys that the grid sets, without those that are the same in all cells of the profile.
+    /// Keys in which the cells of the profile differ.
     pub keys: Table,
 }
 
@@ -66,7 +66,7 @@ impl Grid {
     /// Returns the specifications of a profile.
     ///
     /// # Errors
-    /// If a cell is not a possible specification.
+    /// If a cell is not a valid specification.
     pub fn entries(&self, profile: Profile) -> Result<Vec<Entry>, SpecError> {
         let part = match profile {
             Profile::Quick => &self.quick,
@@ -96,7 +96,7 @@ impl Grid {
     }
 }
 
-/// Returns `base` with the keys of `own`, which take precedence.
+/// Merges `own` over `base`.
 fn over(base: &Table, own: &Table) -> Table {
     let mut table = base.clone();
     table.extend(own.clone());

@@ -1,4 +1,4 @@
-//! How true the simulator is: specifications run on the node and in the simulator, and the ratios of their figures.
+//! Fidelity of the simulator: runs specifications on the node and in the simulator, and compares their figures.
 
 mod grid;
 mod result;
@@ -17,10 +17,10 @@ use crate::spec::BenchSpec;
 use quorate_operator::report::Report;
 use quorate_simulator::CostTable;
 
-/// Network of the simulated runs: the node's replicas and clients are on one machine.
+/// Network of the simulated runs, since the node's replicas and clients share one machine.
 const NETWORK: &str = "loopback";
 
-/// Maximum share of the machine that other programs may take during a run, in percent.
+/// Maximum share of the machine used by other programs during a run, in percent.
 const MAX_OTHERS_PERCENT: f64 = 5.0;
 /// Maximum number of runs of a specification.
 const MAX_RUNS: usize = 3;
@@ -32,7 +32,7 @@ pub trait Observer {
     fn on_end(&mut self, cell: &Cell);
 }
 
-/// The progress of single runs is not shown: they take seconds.
+/// Discards the progress of single runs, which take seconds.
 struct Silent;
 
 impl Watcher for Silent {
@@ -40,9 +40,8 @@ impl Watcher for Silent {
     fn warn(&mut self, _: &str) {}
 }
 
-/// Runs each entry on the node, and then in the simulator with the same number of cores and this cost table. A run that
-/// fails is part of the result. A signal that asks the process to end leaves out the cell that is being measured and
-/// those after it.
+/// Runs each entry on the node, and then in the simulator with the same number of cores and this cost table. A failed
+/// run is part of the result. A signal to end leaves out the present cell and all later ones.
 pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) -> Fidelity {
     let cores = cores();
     let mut cells = Vec::with_capacity(entries.len());
@@ -66,7 +65,7 @@ pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) ->
         cell.stages = differences;
         cell.others_percent = others;
         if !partial::goes_on() {
-            // The run was cut short, so that its figures are not those of the specification.
+            // The run was cut short, so its figures are not the specification's.
             break;
         }
         observer.on_end(&cell);
@@ -78,16 +77,16 @@ pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) ->
     Fidelity::new(cells, costs.source.clone(), cores, partial)
 }
 
-/// A specification that the node ran.
+/// A specification run on the node.
 pub(crate) struct Measured {
     pub result: BenchResult,
-    /// Processor time of other programs and of the hypervisor, in percent of all cores' time; `None` if the kernel does
-    /// not report it.
+    /// CPU time of other programs and of the hypervisor, in percent of all cores' time; `None` if the kernel does not
+    /// report it.
     pub others_percent: Option<f64>,
 }
 
-/// Runs a specification on the node until other programs left it the machine, or [`MAX_RUNS`] times. Returns the run
-/// that they disturbed least.
+/// Runs a specification on the node until other programs leave it undisturbed, at most [`MAX_RUNS`] times. Returns the
+/// least disturbed run.
 pub(crate) fn measure(spec: &BenchSpec) -> Result<Measured, String> {
     let mut best: Option<Measured> = None;
     for _ in 0..MAX_RUNS {

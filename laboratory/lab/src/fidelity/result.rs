@@ -8,24 +8,25 @@ use quorate_operator::report::Report;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Largest deviation of a ratio from 1 that counts as true, by figure, on a quiet machine.
+/// Largest deviation of each ratio from 1 that meets the target, by figure, on a quiet machine.
 const TARGETS: [f64; FIGURES] = [0.10, 0.10, 0.15, 0.30];
 const NAMES: [&str; FIGURES] = ["throughput", "CPU", "p50", "p99"];
 const FIGURES: usize = 4;
 
-/// Figures that are compared.
+/// Compared figures.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Figures {
     /// Commands per second.
     pub throughput_ops: f64,
-    /// Processor time of replicas and clients per command, in microseconds.
+    /// CPU time of replicas and clients per command, in microseconds.
     pub cpu_us_per_command: Option<f64>,
     pub p50_ms: Option<f64>,
     pub p99_ms: Option<f64>,
 }
 
 impl Figures {
-    /// Takes the figures of a result. Only replicas and clients count, because the simulator has nothing else.
+    /// Extracts the figures of a result. CPU time covers replicas and clients only, since the simulator has nothing
+    /// else.
     pub fn of(result: &BenchResult) -> Figures {
         let cpu = result.cpu_us_per_command;
         Figures {
@@ -53,14 +54,14 @@ pub struct Cell {
     pub p99_ratio: Option<f64>,
     pub measured: Option<Figures>,
     pub simulated: Option<Figures>,
-    /// Processor time of other programs and of the hypervisor while the node ran, in percent of all cores' time.
+    /// CPU time of other programs and of the hypervisor during the node's run, in percent of all cores' time.
     pub others_percent: Option<f64>,
-    /// Where the stages of the replicas' work differ, the largest difference first; empty if they were not measured.
+    /// Differences between the stages of the replicas' work, largest first; empty if they were not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageGap>,
-    /// Why a run failed.
+    /// Reason why a run failed.
     pub failure: Option<String>,
-    /// The command that measures the cell again.
+    /// Command that measures the cell again.
     pub command: String,
     #[serde(skip)]
     label: String,
@@ -93,13 +94,13 @@ impl Cell {
         }
     }
 
-    /// Returns the ratios of throughput, processor time, median and 99th percentile.
+    /// Returns the ratios of throughput, CPU time, median and 99th percentile.
     pub fn ratios(&self) -> [Option<f64>; FIGURES] {
         [self.throughput_ratio, self.cpu_ratio, self.p50_ratio, self.p99_ratio]
     }
 
-    /// Returns how far the worst ratio is from 1, as a logarithm: half and double are equally far. A missing ratio is
-    /// farther than any other.
+    /// Returns the largest deviation of a ratio from 1 as a logarithm, so that half and double are equally far. A
+    /// missing ratio is infinitely far.
     pub fn residual(&self) -> f64 {
         let far = |ratio: Option<f64>| ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
         self.ratios().into_iter().map(far).fold(0.0, f64::max)
@@ -109,14 +110,14 @@ impl Cell {
 /// Result of `quorate lab fidelity`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fidelity {
-    /// The worst first.
+    /// Cells, worst first.
     pub cells: Vec<Cell>,
     /// Source of the cost table.
     pub costs: String,
-    /// Cores of this machine, which replicas and clients share in both.
+    /// Cores of this machine, shared by replicas and clients in both runs.
     pub cores: usize,
     pub machine: Machine,
-    /// How far the run had come when a signal ended it.
+    /// Progress at which a signal ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
 }
@@ -130,7 +131,7 @@ impl Fidelity {
 }
 
 impl Report for Fidelity {
-    /// Returns the ratios as a table, the worst cell first, and how many are within the targets.
+    /// Returns a table of the ratios, worst cell first, and the number within the targets.
     fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -158,7 +159,7 @@ impl Report for Fidelity {
         text
     }
 
-    /// Returns why the run is not usable: no cell has been measured and simulated.
+    /// Returns the reason why the run is unusable: no cell was both measured and simulated.
     fn failure(&self) -> Option<String> {
         let is_whole = |cell: &Cell| cell.failure.is_none();
         let first = self.cells.iter().find_map(|cell| cell.failure.clone());

@@ -1,4 +1,4 @@
-//! Where the stages of simulated and of real replicas differ.
+//! Differences between the stages of simulated and real replicas.
 
 use crate::result::BenchResult;
 use comfy_table::{CellAlignment, Table, presets};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const NS_PER_US: f64 = 1e3;
 const PERCENT: f64 = 100.0;
-/// Lines of the table.
+/// Maximum number of lines of the table.
 const SHOWN: usize = 12;
 
 /// A stage of a kind of message, measured and simulated.
@@ -20,13 +20,13 @@ pub struct StageGap {
     /// Microseconds per executed command, over all replicas.
     pub measured_us: f64,
     pub simulated_us: f64,
-    /// The same in percent of what all stages of the measured replicas took.
+    /// The same in percent of all stages of the measured replicas.
     pub measured_percent: f64,
     pub simulated_percent: f64,
 }
 
 impl StageGap {
-    /// Returns by how much the simulation charges too much, or, if negative, too little.
+    /// Returns the simulator's overcharge in percent; negative if it charges too little.
     pub fn percent(&self) -> f64 {
         self.simulated_percent - self.measured_percent
     }
@@ -63,7 +63,7 @@ fn sorted(mut gaps: Vec<StageGap>) -> Vec<StageGap> {
     gaps
 }
 
-/// Returns the means over specifications, in which each counts the same.
+/// Returns the means over specifications, all of which have equal weight.
 fn means<'a>(cells: impl Iterator<Item = &'a [StageGap]>) -> Vec<StageGap> {
     let mut sums: BTreeMap<Key, StageGap> = BTreeMap::new();
     let mut compared = 0u32;
@@ -95,7 +95,7 @@ fn means<'a>(cells: impl Iterator<Item = &'a [StageGap]>) -> Vec<StageGap> {
     sorted(sums.into_values().map(mean).collect())
 }
 
-/// Returns a table of where the stages differ most, over all specifications; an empty text without any.
+/// Returns a table of the largest differences over all specifications; empty if there are none.
 pub(super) fn table<'a>(cells: impl Iterator<Item = &'a [StageGap]>) -> String {
     let means = means(cells.filter(|gaps| !gaps.is_empty()));
     if means.is_empty() {

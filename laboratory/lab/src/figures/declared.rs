@@ -1,4 +1,4 @@
-//! Figures that are no field of a result: ratios, choices between results, formulas and plans.
+//! Figures that are not fields of a result: ratios, choices between results, formulas and plans.
 
 use super::run::{PERCENT, Run, ratio};
 use crate::experiments::figures::{Figure, Fold};
@@ -10,13 +10,14 @@ const BITS_PER_MBIT: f64 = 1e6;
 /// Figure that counts the requests behind probabilities.
 const REQUESTS: &str = "requests";
 
-/// A figure and the way to get it from a run.
+/// Figure with the function that derives it from a run.
 pub(super) struct Derived {
     pub figure: Figure,
     pub of: fn(&Run) -> Option<f64>,
 }
 
-/// Declares figures: name, unit, meaning, the way to get it from a run, and fields that differ from [`Figure::new`].
+/// Declares figures: name, unit, meaning, the function that derives it from a run, and fields that differ from
+/// [`Figure::new`].
 macro_rules! derived {
     ($($name:literal, $unit:literal, $about:literal => $of:expr $(, $field:ident: $value:expr)*;)*) => {
         &[$(Derived { figure: Figure { $($field: $value,)* ..Figure::new($name, $unit, $about) }, of: $of }),*]
@@ -134,7 +135,7 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
         |run| run.leader_cycles(&[Stage::Host]);
 };
 
-/// Figures of scenarios, requests that nothing repeats, and formulas.
+/// Figures of scenarios, of model requests without retries, and of formulas.
 pub(super) const OF_MODELS: &[Derived] = derived! {
     "scenarios_until_found", "scenarios", "Scenarios with twins until a bug was found, the one that found it \
         included" =>
@@ -184,7 +185,7 @@ pub(super) const OF_MODELS: &[Derived] = derived! {
         |run| run.model()?.repetitions_needed.map(f64::from);
     "attempts_ratio", "", "Attempts that suffice by equation 1, by those of equation 7; formulas only" =>
         |run| {
-            // The first attempt counts as well.
+            // The total includes the first attempt.
             let attempts = |again: Option<u32>| again.map(|number| f64::from(number) + 1.0);
             let model = run.model()?;
             ratio(attempts(model.repetitions_needed), attempts(model.retransmissions_needed))

@@ -1,6 +1,6 @@
-//! The figures of runs. Each is declared once, with its unit, its meaning and the way to get it: a field of a result
-//! (`record!`), or an entry of `declared`. From the declaration come the key of the JSON, the column of
-//! rows, CSV and Parquet, the name in experiment files and the line of `docs/RESULTS.md`.
+//! The figures of runs. Each is declared once, with its unit, its meaning and the function that derives it: a field of
+//! a result (`record!`), or an entry of `declared`. The declaration yields the key of the JSON, the column of rows, CSV
+//! and Parquet, the name in experiment files and the line of `docs/RESULTS.md`.
 
 mod declared;
 mod rows;
@@ -22,7 +22,7 @@ pub use run::{Outcome, Run};
 
 type Of = dyn Fn(&Run) -> Option<f64> + Send + Sync;
 
-/// A figure, and the way to get it from a run.
+/// Figure with the function that derives it from a run.
 struct Declared {
     figure: Figure,
     of: Box<Of>,
@@ -48,7 +48,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| DECLARED.iter().map(|de
 static SERIES: LazyLock<Vec<Figure>> =
     LazyLock::new(|| Second::FIELDS.iter().filter_map(|field| Some(field.figure()?.0)).collect());
 
-/// Returns the figures that the fields of a part of a result are.
+/// Returns the figures among the fields of one part of a result.
 fn fields<T: Record>(part: fn(&Run) -> Option<&T>) -> Vec<Declared> {
     let declared = |(figure, of): (Figure, fn(&T) -> Option<f64>)| Declared {
         figure,
@@ -63,13 +63,13 @@ pub fn vocabulary() -> Vocabulary {
 }
 
 impl Run {
-    /// Returns the figures that the run has, with their values.
+    /// Returns the run's figures with their values.
     pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
         DECLARED.iter().filter_map(|declared| Some((declared.figure, (declared.of)(self)?)))
     }
 
-    /// Returns the series that the run has, by name. A second without completions has no latency; the series has then a
-    /// gap, which a list cannot show, and is left out.
+    /// Returns the run's series by name. A second without completions has no latency; a list cannot show the gap, so
+    /// that series is left out.
     pub fn series(&self) -> BTreeMap<String, Vec<f64>> {
         let seconds = self.bench().map_or(&[][..], |bench| bench.timeline.as_slice());
         let of_field = |(figure, of): (Figure, fn(&Second) -> Option<f64>)| {
@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-/// Returns tables of the keys of results for `docs/RESULTS.md`, by name.
+/// Returns the tables of result keys for `docs/RESULTS.md`, by name.
 pub fn tables() -> Vec<(&'static str, String)> {
     vec![
         ("result", keys::<BenchResult>()),

@@ -1,4 +1,4 @@
-//! Rows of the terminal's table, of declared figures.
+//! Rows of the terminal's table, built from declared figures.
 
 use super::{DECLARED, Run};
 use crate::experiments::figures::label;
@@ -7,8 +7,8 @@ use crate::result::BenchResult;
 use crate::text::{figure, fill, optional};
 use quorate_types::text::count;
 
-/// A row: its label, the figure in the column of values, words after the figure's unit, and notes of which the first
-/// without an absent value stands beside it. Notes name figures, and [`WORDS`], in braces.
+/// A row: label, figure, text after the unit, and alternative notes. The first note whose values are all present is
+/// shown. Notes name figures and [`WORDS`] in braces.
 struct Row {
     label: &'static str,
     figure: &'static str,
@@ -16,7 +16,7 @@ struct Row {
     notes: &'static [&'static str],
 }
 
-/// Declares rows before and after those that fields have by `in table`.
+/// Declares rows before and after the fields marked `in table`.
 macro_rules! rows {
     ($($label:literal, $figure:literal $after:literal: $($note:literal)|+;)*) => {
         &[$(Row { label: $label, figure: $figure, after: $after, notes: &[$($note),+] }),*]
@@ -44,13 +44,13 @@ const LAST: &[Row] = rows! {
     "memory", "peak_rss_mb" "": "peak, all processes";
 };
 
-/// Rows that are left out if their figure is absent or 0.
+/// Rows to leave out if their figure is absent or 0.
 const RARE: &[&str] = &["refused_commands", "leader_bytes_per_command"];
 
 /// Gets a word of a note.
 type Word = fn(&BenchResult) -> Option<String>;
 
-/// Words that notes name beside figures.
+/// Words that notes may name, besides figures.
 const WORDS: &[(&str, Word)] = &[
     ("time", |bench| {
         Some(bench.partial.as_ref().map_or_else(|| format!("in {}", bench.spec.duration), |_| "so far".to_owned()))
@@ -89,7 +89,7 @@ impl Row {
         let mut notes = self.notes.iter().map(|note| fill(note, &value));
         let whole = notes.clone().find(|note| !note.contains(&optional(None)));
         let note = whole.or_else(|| notes.next_back()).unwrap_or_default();
-        // A label that is the unit need not be said twice.
+        // Do not repeat a unit that is already the label.
         let unit = if own.unit == self.label { "" } else { own.unit };
         Some([self.label.to_owned(), shown, format!("{unit}{}", self.after).trim_start().to_owned(), note])
     }

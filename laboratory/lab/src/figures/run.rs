@@ -1,4 +1,4 @@
-//! A finished run: the typed result of a command, and the parts of it that figures need.
+//! A finished run: the typed result of a command, and the parts that figures need.
 
 use crate::experiments::Outliers;
 use crate::plan::{FpgaAnswer, Plan};
@@ -13,11 +13,11 @@ use quorate_simulator::models::plan::cpu::{CpuPoint, RoleCost};
 use quorate_simulator::work::Work;
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
-/// Stages that are system calls, and no computation.
+/// Stages that consist of system calls rather than computation.
 const SYSTEM_CALLS: [Stage; 3] = [Stage::Receive, Stage::Send, Stage::Wait];
 pub(super) const PERCENT: f64 = 100.0;
 
-/// Result of a command that experiments call, as its JSON holds it.
+/// Result of a command that experiments call, as in its JSON.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Bench(Box<BenchResult>),
@@ -32,7 +32,7 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub outcome: Outcome,
-    /// Latencies to leave out.
+    /// Treatment of outlying latencies.
     pub outliers: Outliers,
 }
 
@@ -71,23 +71,23 @@ impl Run {
         if let Outcome::Plan(Plan::Fpga(answer)) = &self.outcome { Some(answer) } else { None }
     }
 
-    /// Returns the first point of a plan of an FPGA: a cell has one group and one size.
+    /// Returns the first point of an FPGA plan. Cells have one group and one size, so it is the only one.
     pub(super) fn fpga_point(&self) -> Option<&Point> {
         self.fpga()?.plan.points.first()
     }
 
-    /// Returns the first point of a plan of a processor.
+    /// Returns the first point of a CPU plan.
     pub(super) fn cpu_point(&self) -> Option<&CpuPoint> {
         if let Outcome::Plan(Plan::Cpu(plan)) = &self.outcome { plan.points.first() } else { None }
     }
 
-    /// Returns the largest value of the roles of a replica.
+    /// Returns the maximum over the roles of a replica.
     pub(super) fn busier_role(&self, of: fn(&RoleCost) -> f64) -> Option<f64> {
         self.cpu_point()?.roles.iter().map(of).reduce(f64::max)
     }
 
-    /// Returns why the figures of the run do not count; `None` if they do. A run that completed nothing has not failed:
-    /// that is its result.
+    /// Returns the reason why the run's figures do not count; `None` if they do. A run without completed commands is a
+    /// valid result.
     pub fn failure(&self) -> Option<String> {
         let partial = match &self.outcome {
             Outcome::Twins(result) => &result.partial,
@@ -113,7 +113,7 @@ impl Run {
         bench.warnings.iter().cloned().chain(bench.client_bound.then(|| bound.to_owned())).collect()
     }
 
-    /// Returns the latencies that count.
+    /// Returns the latencies after the treatment of outliers.
     pub(super) fn latency(&self) -> Option<Latency> {
         let of_formulas = || Some(Latency::of_formulas(&self.model()?.latency_ms));
         let measured = self.bench().map(|bench| match self.outliers {
@@ -138,7 +138,7 @@ impl Run {
         self.requests().map(|requests| requests.latency_ms).or_else(of_formulas)
     }
 
-    /// Returns how busy the threads of a stage were; 0 if it has none.
+    /// Returns the utilization of a stage's threads; 0 without threads of its own.
     pub(super) fn busy_percent(&self, stage: &str) -> Option<f64> {
         let stages = &self.bench()?.threads.as_ref()?.stages;
         Some(stages.iter().find(|one| one.stage == stage).map_or(0.0, |one| one.busy_percent))
@@ -154,30 +154,30 @@ impl Run {
         (!costs.is_empty()).then(|| costs.iter().filter(|cost| cost.role == StageRole::Leader))
     }
 
-    /// Returns the cycles that the leader spent in stages.
+    /// Returns the leader's cycles in these stages.
     fn cycles(&self, stages: &[Stage]) -> Option<f64> {
         let own = self.at_leader()?.filter(|cost| stages.contains(&cost.stage));
         Some(own.filter_map(|cost| Some(cost.cycles? * cost.count as f64)).sum())
     }
 
-    /// Returns the cycles that the leader spent in stages, per executed command.
+    /// Returns the leader's cycles in these stages, per executed command.
     pub(super) fn leader_cycles(&self, stages: &[Stage]) -> Option<f64> {
         ratio(self.cycles(stages), Some(self.bench()?.executed_commands as f64))
     }
 
-    /// Returns the share of stages in the leader's computation, without system calls.
+    /// Returns the stages' share of the leader's computation, without system calls.
     pub(super) fn leader_percent(&self, stages: &[Stage]) -> Option<f64> {
         let computes = |stage: &Stage| !SYSTEM_CALLS.contains(stage);
         let computed: Vec<Stage> = Stage::ALL.into_iter().filter(computes).collect();
         Some(ratio(self.cycles(stages), self.cycles(&computed))? * PERCENT)
     }
 
-    /// Returns the mean cycles of a stage of one message at the leader.
+    /// Returns the leader's mean cycles in a stage, per message.
     pub(super) fn message_cycles(&self, message: MessageKind, stage: Stage) -> Option<f64> {
         self.at_leader()?.find(|cost| (cost.message, cost.stage) == (message, stage))?.cycles
     }
 
-    /// Returns the most scenarios that twins needed to find a bug; `None` if they missed one.
+    /// Returns the largest number of scenarios that Twins needed to find a bug; `None` if it missed one.
     pub(super) fn scenarios_until_found(&self) -> Option<f64> {
         let hunts = self.museum()?.exhibits.iter().flat_map(|exhibit| &exhibit.found_by);
         let found = hunts.filter(|hunt| hunt.hunt == "twins").map(|hunt| Some(hunt.found.as_ref()?.scenarios));

@@ -1,4 +1,4 @@
-//! `quorate model`: asks the closed forms of [`quorate_simulator::models`] instead of running anything.
+//! `quorate model`: evaluates the closed forms of [`quorate_simulator::models`]. Runs no replica.
 
 mod page;
 mod sweep;
@@ -27,18 +27,18 @@ pub struct ModelArgs {
     pub protocol: Protocol,
     #[command(flatten)]
     pub options: ModelOptions,
-    /// Answer for each value of one of the flags, and print a table: `loss=0..0.3/0.01` is from, to and step.
+    /// Answer for each value of one flag, and print a table: `loss=0..0.3/0.01` is from, to and step.
     #[arg(long, value_name = "FLAG=A..B/STEP")]
     pub sweep: Option<Sweep>,
     /// Write a page with plots of the sweep to this file.
     #[arg(long, value_name = "PATH", requires = "sweep")]
     pub report: Option<String>,
-    /// Write the answer, or all those of the sweep, as JSON to this file; - is standard output.
+    /// Write the answer, or a sweep's answers, as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     pub json: Option<String>,
 }
 
-/// What to assume: replicas, links, losses and remedies.
+/// Assumptions: replicas, links, losses and remedies.
 #[derive(Args, Clone, Debug)]
 pub struct ModelOptions {
     /// Number of replicas, n.
@@ -56,35 +56,35 @@ pub struct ModelOptions {
     /// Replies that the client waits for: f+1, 2f+1 or a number.
     #[arg(long, value_name = "f+1|2f+1|N", default_value = "2f+1")]
     pub replies: Replies,
-    /// Whose messages count in PBFT's phases: the paper's, or those of quorate's engine, whose primary sends no
+    /// Messages that count towards PBFT's phases: as in the paper, or as in quorate's engine, whose primary sends no
     /// PREPARE.
     #[arg(long, default_value = "paper", value_parser = choice::<Counting>())]
     pub counting: Counting,
     /// Probability that a packet is lost.
     #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
     pub loss: f64,
-    /// Probability that a bit is wrong, which loses its packet; sets the loss.
+    /// Probability of a bit error, which loses the packet; sets the loss.
     #[arg(long, value_name = "FRACTION", conflicts_with_all = ["loss", "pre_prepare_bytes", "burst_packets"])]
     pub bit_error_rate: Option<f64>,
-    /// Size of a message in bytes, for --bit-error-rate; headers come on top.
+    /// Size of a message in bytes, without headers, for --bit-error-rate.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     pub message_bytes: u32,
-    /// Mean length of bursts, in packets that are lost one after the other [default: packets are lost independently].
+    /// Mean length of loss bursts, in consecutive packets [default: independent losses].
     #[arg(long, value_name = "PACKETS")]
     pub burst_packets: Option<f64>,
-    /// What carries messages between replicas.
+    /// Transport between replicas.
     #[arg(long, default_value = "udp", value_parser = choice::<Transport>())]
     pub transport: Transport,
-    /// Packets of a PRE-PREPARE or a proposal.
+    /// Packets per PRE-PREPARE or proposal.
     #[arg(long, value_name = "U", default_value_t = 1)]
     pub segments: u32,
     /// Size of a PRE-PREPARE or a proposal in bytes; sets the number of packets.
     #[arg(long, value_name = "BYTES", conflicts_with = "segments")]
     pub pre_prepare_bytes: Option<u32>,
-    /// Size of a packet in bytes, headers included, for --pre-prepare-bytes.
+    /// Size of a packet including headers, in bytes, for --pre-prepare-bytes.
     #[arg(long, value_name = "BYTES", default_value_t = ETHERNET_MTU_BYTES)]
     pub mtu_bytes: u32,
-    /// Times that TCP retransmits a segment before it gives up.
+    /// Maximum TCP retransmissions of a segment.
     #[arg(long, value_name = "M", default_value_t = 12)]
     pub retransmissions: u32,
     /// Additional copies of every message; UDP only.
@@ -93,17 +93,17 @@ pub struct ModelOptions {
     /// Additional copies of a PRE-PREPARE or a proposal; UDP only. With --repeat, the larger number counts.
     #[arg(long, value_name = "R", default_value_t = 0)]
     pub pre_prepare_repeat: u32,
-    /// Delay of a link in milliseconds, one way: the mean, or with --delay-shape uniform the minimum.
+    /// One-way delay of a link in milliseconds: the mean, or with --delay-shape uniform the minimum.
     #[arg(long, value_name = "MS", default_value_t = 40.0)]
     pub delay_ms: f64,
-    /// Variation of the delay in milliseconds: the standard deviation, or with --delay-shape uniform the most that is
-    /// added.
+    /// Variation of the delay in milliseconds: the standard deviation, or with --delay-shape uniform the maximum extra
+    /// delay.
     #[arg(long, value_name = "MS", default_value_t = 10.0)]
     pub jitter_ms: f64,
     /// Distribution of the delay.
     #[arg(long, default_value = "normal", value_parser = choice::<Shape>())]
     pub delay_shape: Shape,
-    /// Minimum of what TCP's retransmission timeout adds to the round trip, in milliseconds.
+    /// Minimum difference between TCP's retransmission timeout and the round trip, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 200.0)]
     pub min_rto_ms: f64,
     /// Probability that a reply to the client is lost [default: as between replicas].
@@ -112,12 +112,10 @@ pub struct ModelOptions {
     /// Delay from a replica to the client in milliseconds [default: as between replicas].
     #[arg(long, value_name = "MS")]
     pub client_delay_ms: Option<f64>,
-    /// Count the request's way from the client to the leader as well, over a link like those of the replies that loses
-    /// nothing.
+    /// Include the request's path from the client to the leader, over a link like the replies' but without loss.
     #[arg(long)]
     pub with_request: bool,
-    /// Timeout after which a request that no quorum has committed needs a view change, in milliseconds [default: the
-    /// best one].
+    /// Timeout after which an uncommitted request needs a view change, in milliseconds [default: the optimum].
     #[arg(long, value_name = "MS")]
     pub timeout_ms: Option<f64>,
 }
@@ -145,10 +143,10 @@ impl FromStr for Replies {
 }
 
 impl ModelOptions {
-    /// Returns the question to the formulas.
+    /// Builds the question to the formulas.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn question(&self, protocol: Protocol) -> Result<Question, Fault> {
         let faults = self.faults.unwrap_or(self.replicas.saturating_sub(1) / 3);
         let mut committee = Committee::new(self.replicas, faults)?.with_silent(self.silent)?;
@@ -164,7 +162,7 @@ impl ModelOptions {
         let links = Links { channel: self.channel()?, delay, min_rto_ms: self.min_rto_ms };
         let client = (self.client_loss.is_some() || self.client_delay_ms.is_some()).then(|| ClientLink {
             loss: self.client_loss.unwrap_or_else(|| links.channel.vote().loss()),
-            // The variation of the replicas' links belongs to these.
+            // The variation belongs to the links between replicas.
             delay: match self.client_delay_ms {
                 Some(delay_ms) => Delay { delay_ms, jitter_ms: 0.0, shape: Shape::Uniform },
                 None => delay,
@@ -212,7 +210,7 @@ impl ModelOptions {
     }
 }
 
-/// Answers to a call: one, or one for each value of a sweep.
+/// Answers to a command: one, or one per value of a sweep.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Answers {
@@ -220,10 +218,10 @@ pub enum Answers {
     Swept(Swept),
 }
 
-/// Answers the question, or those of the sweep.
+/// Answers the question, or a sweep's questions.
 ///
 /// # Errors
-/// The flag that cannot be, and what to write instead.
+/// The invalid flag, with a remedy.
 pub fn answer(arguments: &ModelArgs) -> Result<Answers, Fault> {
     match &arguments.sweep {
         None => Ok(Answers::One(Box::new(arguments.options.question(arguments.protocol)?.answer()))),
@@ -232,7 +230,7 @@ pub fn answer(arguments: &ModelArgs) -> Result<Answers, Fault> {
 }
 
 impl Report for Answers {
-    /// Returns the answers for people.
+    /// Formats the answers as a table.
     fn to_table(&self) -> String {
         match self {
             Answers::One(answer) => table::one(answer),

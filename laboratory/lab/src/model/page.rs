@@ -8,7 +8,8 @@ use quorate_types::text::quote;
 /// A line of a figure: its name, and its value in an answer.
 type Line = (&'static str, fn(&Answer) -> Option<f64>);
 
-/// Draws the answers of a sweep: success, replies, latency, packets and view changes. `command` repeats it.
+/// Draws the answers of a sweep: success, replies, latency, packets and view changes. `command` is shown as the way to
+/// reproduce it.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

@@ -11,7 +11,7 @@ use std::{panic, thread};
 
 /// Maximum number of values.
 const MAX_VALUES: usize = 1000;
-/// Values are rounded to this many per unit, so that 0.1 + 0.2 is 0.3.
+/// Values are rounded to multiples of 1/`ROUNDED_TO`, so that 0.1 + 0.2 is 0.3.
 const ROUNDED_TO: f64 = 1e9;
 /// Flags that can be swept.
 const FLAGS: &[&str] = &[
@@ -35,7 +35,7 @@ const FLAGS: &[&str] = &[
 /// Values of one flag.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sweep {
-    /// Name of the flag, without the hyphens at its beginning.
+    /// Name of the flag, without its leading hyphens.
     pub flag: String,
     pub values: Vec<f64>,
 }
@@ -73,15 +73,15 @@ impl FromStr for Sweep {
 pub struct Swept {
     pub flag: String,
     pub values: Vec<f64>,
-    /// In the order of the values.
+    /// Answers in the order of the values.
     pub answers: Vec<Answer>,
 }
 
 impl Sweep {
-    /// Answers for each value, on all cores.
+    /// Computes the answers for all values, on all cores.
     ///
     /// # Errors
-    /// The first value that cannot be, and what to write instead.
+    /// The first invalid value, with a remedy.
     pub fn answers(&self, options: &ModelOptions, protocol: Protocol) -> Result<Swept, Fault> {
         let question = |value: &f64| options.with(&self.flag, *value)?.question(protocol);
         let questions = self.values.iter().map(question).collect::<Result<Vec<_>, Fault>>()?;
@@ -110,10 +110,10 @@ impl Sweep {
 }
 
 impl ModelOptions {
-    /// Returns the options with another value of a flag of [`FLAGS`].
+    /// Returns the options with another value of a flag from [`FLAGS`].
     ///
     /// # Errors
-    /// If the flag takes whole numbers and this is none.
+    /// If the flag takes whole numbers and the value is not one.
     fn with(&self, flag: &str, value: f64) -> Result<ModelOptions, Fault> {
         let mut own = self.clone();
         let whole = || match value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {

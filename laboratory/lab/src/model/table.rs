@@ -1,16 +1,16 @@
-//! Answers for people.
+//! Formats answers for the terminal.
 
 use super::Swept;
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_simulator::models::Answer;
 use quorate_simulator::models::remedies::{Kind, Remedy};
 
-/// Formats a time in ms, `-` if it never comes.
+/// Formats a time in ms, `-` if it is infinite.
 fn ms(time: Option<f64>) -> String {
     time.map_or("-".to_owned(), |time| format!("{time:.1}"))
 }
 
-/// Formats a probability with digits at both ends.
+/// Formats a probability with enough digits near both 0 and 1.
 fn chance(probability: f64) -> String {
     match probability {
         whole if whole == 0.0 || whole == 1.0 => format!("{whole}"),

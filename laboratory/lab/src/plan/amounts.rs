@@ -1,11 +1,11 @@
-//! Lists of numbers, as users write them.
+//! Lists of numbers on the command line.
 
 use std::str::FromStr;
 
 /// Maximum number of values in a list.
 const MAX_VALUES: usize = 1000;
 
-/// A list of whole numbers: `512,4096`, `3..31`, `4..31/3`. Ranges include their end.
+/// List of whole numbers, such as `512,4096`, `3..31` or `4..31/3`. Ranges include their end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Amounts(pub Vec<u32>);
 

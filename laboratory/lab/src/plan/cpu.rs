@@ -1,4 +1,4 @@
-//! `quorate plan cpu`: from flags and a cost table to the question.
+//! `quorate plan cpu`: builds the question from flags and a cost table.
 
 use super::amounts::Amounts;
 use crate::input;
@@ -11,61 +11,61 @@ use quorate_simulator::models::plan::{CpuCosts, CpuPlan, CpuQuestion, Framing, L
 use quorate_types::Fault;
 use std::path::Path;
 
-/// Name of the paper's costs.
+/// Argument that selects the paper's costs.
 const PAPER: &str = "paper";
-/// Scheme of the paper's costs.
+/// Signature scheme of the paper's costs.
 const PAPER_SCHEME: &str = "rsa-2048";
 
-/// What is planned for.
+/// Planned load and hardware.
 #[derive(Args, Clone, Debug)]
 pub struct CpuOptions {
-    /// Operations per second, with K, M or G [default: as many as the line carries].
+    /// Operations per second, with K, M or G [default: the leader's link capacity].
     #[arg(long, value_name = "PER_S", allow_hyphen_values = true)]
     pub rate: Option<Rate>,
-    /// Rate of the leader's line in bits per second, in each direction, with K, M, G or T.
+    /// Rate of the leader's link in bits per second, in each direction, with K, M, G or T.
     #[arg(long, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
     pub line_rate: Rate,
-    /// Numbers of replicas: a list, or a range with its end.
+    /// Numbers of replicas: a list, or an inclusive range.
     #[arg(long, value_name = "N,N|A..B", default_value = "15", allow_hyphen_values = true)]
     pub replicas: Amounts,
-    /// Sizes of values in bytes: a list, or a range with its end.
+    /// Sizes of values in bytes: a list, or an inclusive range.
     #[arg(long, value_name = "BYTES,BYTES|A..B/STEP", default_value = "512", allow_hyphen_values = true)]
     pub value: Amounts,
     /// Requests in a batch.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub batch: u32,
-    /// What authenticates messages; clients sign in all profiles, with Ed25519.
+    /// Authentication of messages; clients sign in all profiles, with Ed25519.
     #[arg(long, default_value = "domain", value_parser = choice::<Profile>())]
     pub profile: Profile,
     /// Signatures on votes and replies [default: ed25519; rsa-2048 with --costs paper].
     #[arg(long, value_name = "SCHEME", value_parser = choice::<SchemeKind>())]
     pub scheme: Option<SchemeKind>,
-    /// Codes on votes and replies.
+    /// MACs on votes and replies.
     #[arg(long, value_name = "SCHEME", default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
     pub mac_scheme: SchemeKind,
     /// Cost table: a file written by `quorate calibrate`, or paper for the pipeline paper's printed cycles [default: the
     /// shipped table].
     #[arg(long, value_name = "FILE|paper")]
     pub costs: Option<String>,
-    /// Numbers of cores whose throughput is wanted: a list, or a range with its end.
+    /// Numbers of cores for which to compute the throughput: a list, or an inclusive range.
     #[arg(long, value_name = "K,K|A..B", default_value = "1,2,4,8,16", allow_hyphen_values = true)]
     pub cores: Amounts,
-    /// Messages that share a system call.
+    /// Messages per system call.
     #[arg(long, value_name = "N", default_value_t = MESSAGES_PER_CALL, allow_hyphen_values = true)]
     pub messages_per_call: f64,
     /// Size of a message without its value, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = ENGINE_HEADER_BYTES)]
     pub header_bytes: u32,
-    /// What the line carries beside messages: nothing, as in the paper, or full packets of Ethernet with TCP/IP.
+    /// Overhead on the link besides messages: none, as in the paper, or full Ethernet packets with TCP/IP.
     #[arg(long, default_value = "none", value_parser = choice::<Framing>())]
     pub framing: Framing,
 }
 
 impl CpuOptions {
-    /// Returns the question.
+    /// Builds the question.
     ///
     /// # Errors
-    /// The flag or the file that cannot be, and what to write instead.
+    /// The invalid flag or file, with a remedy.
     pub fn question(&self) -> Result<CpuQuestion, Fault> {
         let by_paper = self.costs.as_deref() == Some(PAPER);
         let scheme = self.scheme.map_or(if by_paper { PAPER_SCHEME } else { "ed25519" }, |scheme| scheme.name());
@@ -98,7 +98,7 @@ impl CpuOptions {
         Ok(question)
     }
 
-    /// Returns the plan.
+    /// Computes the plan.
     ///
     /// # Errors
     /// As [`CpuOptions::question`].

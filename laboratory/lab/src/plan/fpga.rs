@@ -1,4 +1,4 @@
-//! `quorate plan fpga`: from flags to the question.
+//! `quorate plan fpga`: builds the question from flags.
 
 use super::amounts::Amounts;
 use crate::spec::{Rate, choice};
@@ -10,9 +10,9 @@ use quorate_types::{Fault, choice};
 use serde::{Deserialize, Serialize};
 
 choice!(
-    /// What makes codes.
+    /// Core that computes MACs.
     CodeCore, "code",
-    /// CMAC with AES and keys of 256 bits, as in the paper.
+    /// CMAC with AES-256, as in the paper.
     Cmac = "aes-256-cmac",
     /// HMAC with SHA-256.
     Hmac = "hmac-sha256",
@@ -27,28 +27,28 @@ impl CodeCore {
     }
 }
 
-/// What is planned for.
+/// Planned load and hardware.
 #[derive(Args, Clone, Debug)]
 pub struct FpgaOptions {
-    /// Rate of the leader's line in bits per second, in each direction, with K, M, G or T.
+    /// Rate of the leader's link in bits per second, in each direction, with K, M, G or T.
     #[arg(long, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
     pub line_rate: Rate,
-    /// Numbers of replicas: a list, or a range with its end.
+    /// Numbers of replicas: a list, or an inclusive range.
     #[arg(long, value_name = "N,N|A..B", default_value = "15", allow_hyphen_values = true)]
     pub replicas: Amounts,
-    /// Sizes of values in bytes: a list, or a range with its end.
+    /// Sizes of values in bytes: a list, or an inclusive range.
     #[arg(long, value_name = "BYTES,BYTES|A..B/STEP", default_value = "512", allow_hyphen_values = true)]
     pub value: Amounts,
     /// Requests in a batch.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub batch: u32,
-    /// What authenticates messages; clients sign in all profiles.
+    /// Authentication of messages; clients sign in all profiles.
     #[arg(long, default_value = "domain", value_parser = choice::<Profile>())]
     pub profile: Profile,
     /// Signatures of clients and replicas: rsa-2048, ed25519 or bls.
     #[arg(long, value_name = "SCHEME", default_value = "rsa-2048")]
     pub scheme: String,
-    /// Codes on messages.
+    /// MACs on messages.
     #[arg(long, default_value = "aes-256-cmac", value_parser = choice::<CodeCore>())]
     pub code: CodeCore,
     /// Core for SHA-256: sha256-secworks, sha256-vitis or sha256-design-gateway.
@@ -57,19 +57,19 @@ pub struct FpgaOptions {
     /// Device: xc7vx690t, vu9p, u250 or u55c.
     #[arg(long, value_name = "NAME", default_value = "xc7vx690t")]
     pub device: String,
-    /// Part of the device that may be filled, in percent.
+    /// Maximum utilization of the device, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, allow_hyphen_values = true)]
     pub fill_percent: f64,
-    /// Limit of the clock of every core, in MHz [default: as published].
+    /// Upper limit of every core's clock, in MHz [default: as published].
     #[arg(long, value_name = "MHZ", allow_hyphen_values = true)]
     pub clock_mhz: Option<f64>,
-    /// Factor on the resources of the modules for which no source prints them, in percent.
+    /// Factor on the resources of modules without published figures, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, allow_hyphen_values = true)]
     pub allowance_percent: f64,
     /// Size of a message's header with its authentication, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = HEADER_BYTES)]
     pub header_bytes: u32,
-    /// What the line carries beside messages: nothing, as in the paper, or full packets of Ethernet with TCP/IP.
+    /// Overhead on the link besides messages: none, as in the paper, or full Ethernet packets with TCP/IP.
     #[arg(long, default_value = "none", value_parser = choice::<Framing>())]
     pub framing: Framing,
     /// Operations from one signed checkpoint to the next [default: checkpoints are not signed].
@@ -77,7 +77,7 @@ pub struct FpgaOptions {
     pub checkpoint_interval: Option<u32>,
 }
 
-/// The plan, and what fits other devices.
+/// The plan, and the loads that fit on other devices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FpgaAnswer {
     #[serde(flatten)]
@@ -87,19 +87,19 @@ pub struct FpgaAnswer {
     pub other_devices: Vec<OtherDevice>,
 }
 
-/// What fits another device.
+/// The loads that fit on another device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OtherDevice {
     pub device: String,
-    /// For each size, the smallest group.
+    /// The smallest group for each size.
     pub least_replicas: Vec<Least>,
 }
 
 impl FpgaOptions {
-    /// Returns the question.
+    /// Builds the question.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn question(&self) -> Result<FpgaQuestion, Fault> {
         let tables = Tables::shipped();
         let load = Load {
@@ -128,7 +128,7 @@ impl FpgaOptions {
         Ok(question)
     }
 
-    /// Returns the plan.
+    /// Computes the plan.
     ///
     /// # Errors
     /// As [`FpgaOptions::question`].

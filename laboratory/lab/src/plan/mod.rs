@@ -1,4 +1,4 @@
-//! `quorate plan`: asks the arithmetic of [`quorate_simulator::models::plan`] which hardware a load needs. Nothing is run.
+//! `quorate plan`: computes with [`quorate_simulator::models::plan`] the hardware that a load needs. Runs nothing.
 
 mod amounts;
 mod cpu;
@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// Commands of `quorate plan`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum PlanCommand {
-    /// Compute the hardware cores that a replica needs at the rate of a line, and what remains of an FPGA.
+    /// Compute the hardware cores that a replica needs at link rate, and the remaining capacity of an FPGA.
     Fpga(FpgaArgs),
-    /// Compute the processor cores that a replica needs under a load, and the stage that saturates first.
+    /// Compute the CPU cores that a replica needs under a load, and the stage that saturates first.
     Cpu(CpuArgs),
 }
 
@@ -71,10 +71,10 @@ impl PlanCommand {
         }
     }
 
-    /// Returns the plan.
+    /// Computes the plan.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn plan(&self) -> Result<Plan, Fault> {
         Ok(match self {
             PlanCommand::Fpga(arguments) => Plan::Fpga(Box::new(arguments.options.answer()?)),
@@ -84,7 +84,7 @@ impl PlanCommand {
 }
 
 impl Report for Plan {
-    /// Returns the plan for people.
+    /// Formats the plan as a table.
     fn to_table(&self) -> String {
         match self {
             Plan::Fpga(answer) => table::fpga(answer),

@@ -7,7 +7,7 @@ use quorate_simulator::models::plan::cpu::CpuPoint;
 use quorate_types::text::quote;
 use std::collections::BTreeSet;
 
-/// Draws a plan. `command` repeats it.
+/// Draws a plan. `command` is shown as the way to reproduce it.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -27,10 +27,11 @@ pub fn page(plan: &Plan, command: &[String]) -> Result<String, PlotError> {
     })
 }
 
-/// A place of a plan: its group, its size of values, and what is drawn there.
+/// A point of a plan: its group, its value size, and the drawn value.
 type Place = (usize, u32, f64);
 
-/// Returns the axis and its series: along the groups, one for each size; along the sizes if there is one group only.
+/// Returns the axis and its series: along the groups, with a series per size, or along the sizes if there is only one
+/// group.
 fn series(places: &[Place]) -> (Axis, Vec<Series>) {
     let groups: BTreeSet<usize> = places.iter().map(|(replicas, ..)| *replicas).collect();
     let along_groups = groups.len() > 1;
@@ -53,7 +54,7 @@ fn figure(id: &str, title: &str, x: Axis, y: Axis, panels: Vec<Panel<Series>>) -
     Figure { id, title, caption: String::new(), x, y, plot: Plot::Line(panels) }
 }
 
-/// Adds the line of what a device has.
+/// Adds a line at the device's capacity.
 fn with_limit(title: &str, mut all: Vec<Series>, name: &str, limit: f64) -> Panel<Series> {
     let ends = all.iter().flat_map(|series| &series.points).map(|point| point.x);
     let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));

@@ -1,4 +1,4 @@
-//! Plans for people.
+//! Formats plans for the terminal.
 
 use super::FpgaAnswer;
 use comfy_table::{CellAlignment, Table, presets};
@@ -28,7 +28,7 @@ fn plain(header: &[&str]) -> Table {
     table
 }
 
-/// Aligns all columns but the first ones and the last to the right.
+/// Right-aligns all columns except the first `left` ones and the last.
 fn aligned(mut table: Table, left: usize) -> String {
     let columns = table.column_count();
     let numbers = columns.saturating_sub(left + 1);

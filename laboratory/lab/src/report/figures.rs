@@ -3,9 +3,9 @@
 use crate::result::{BenchResult, Bucket, Second, count};
 use quorate_plots::{Axis, Block, Event, Figure, Hover, Panel, Plot, Point, Series, check_figure};
 
-/// Maximum points per line; longer runs are averaged.
+/// Maximum points per line; longer runs are averaged over time.
 const MAX_POINTS: usize = 600;
-/// Events at most this many seconds after the first one share a mark.
+/// Maximum distance, in seconds, of events that share a mark with the first one.
 const MOMENT_S: f64 = 0.5;
 
 /// Part of the measured time, with its figures.
@@ -19,7 +19,7 @@ struct Span {
 }
 
 impl Span {
-    /// Returns the step of a line: the figure applies to the whole span, and a drop shows where the span began.
+    /// Returns a step of a line: the value applies to the whole span, and drops become visible at its start.
     fn step(&self, value: f64) -> Point {
         Point { x_interval: Some((self.from_s, self.to_s)), ..Point::new(self.from_s, value) }
     }
@@ -31,7 +31,7 @@ fn spans(result: &BenchResult) -> Vec<Span> {
     let span = |seconds: &[Second]| {
         let from_s = f64::from(seconds[0].second);
         let whole = f64::from(seconds[seconds.len() - 1].second) + 1.0;
-        // The last second is shorter if the duration is not a whole number of seconds.
+        // The last second is shorter if the duration is not a whole number.
         let to_s = if duration > from_s { whole.min(duration) } else { whole };
         let ops: u64 = seconds.iter().map(|second| second.ops).sum();
         let worst = |value: fn(&Second) -> Option<f64>| seconds.iter().filter_map(value).reduce(f64::max);
@@ -46,7 +46,8 @@ fn spans(result: &BenchResult) -> Vec<Span> {
     result.timeline.chunks(group).map(span).collect()
 }
 
-/// Returns the events as marks within the measured time. Nearby events share one, because their labels would overlap.
+/// Returns the events within the measured time as marks. Nearby events share a mark, because their labels would
+/// overlap.
 fn moments(result: &BenchResult, end_s: f64) -> Vec<Event> {
     let mut moments: Vec<(f64, &str, usize)> = Vec::new();
     for event in &result.events {
@@ -58,7 +59,7 @@ fn moments(result: &BenchResult, end_s: f64) -> Vec<Event> {
         }
     }
     let mark = |(from, text, others): (f64, &str, usize)| {
-        // The list of events has the rest.
+        // Only the kind; the list of events has the rest.
         let text = text.split_once(": ").map_or(text, |(kind, _)| kind);
         let label = if others == 0 { text.to_owned() } else { format!("{text} and {others} more") };
         Event { from, to: None, label }
@@ -70,7 +71,7 @@ fn line(name: &str, points: Vec<Point>) -> Series {
     Series { name: name.to_owned(), points, ..Series::default() }
 }
 
-/// Returns a figure as a block of the page, or a paragraph that says why it cannot be drawn.
+/// Returns a figure as a block of the page, or a paragraph with the reason why it cannot be drawn.
 fn block(figure: Figure) -> Block {
     match check_figure(&figure) {
         Ok(()) => Block::Figure(Box::new(figure)),
@@ -85,7 +86,7 @@ pub fn over_time(result: &BenchResult) -> Block {
     let rate = line("throughput", spans.iter().map(|span| span.step(span.rate)).collect());
     let mut panels =
         vec![Panel { y: Some(Axis::from_zero("completed", "commands/s")), ..Panel::new("Throughput", vec![rate]) }];
-    // A second without completions has no latency: the line has a gap.
+    // A second without completions has no latency, so the line has a gap.
     let latency = |of: fn(&Span) -> Option<f64>| -> Vec<Point> {
         spans.iter().filter_map(|span| Some(span.step(of(span).filter(|value| *value > 0.0)?))).collect()
     };
@@ -135,7 +136,7 @@ pub fn histogram(result: &BenchResult) -> Option<Block> {
     }))
 }
 
-/// Draws the share of the commands that took longer than a latency, which shows the tail; `None` without commands.
+/// Draws the complementary distribution of latencies, which shows the tail; `None` without commands.
 pub fn tail(result: &BenchResult) -> Option<Block> {
     let total: u64 = result.latency_histogram.iter().map(|bucket| bucket.count).sum();
     let first = result.latency_histogram.iter().find(|bucket| bucket.count > 0)?;
@@ -149,7 +150,7 @@ pub fn tail(result: &BenchResult) -> Option<Block> {
     let mut longer = total;
     for bucket in &result.latency_histogram {
         longer -= bucket.count;
-        // The last command is at the end of the curve: none took longer, which a logarithmic axis cannot show.
+        // The curve ends at the last command: none took longer, and a logarithmic axis cannot show zero.
         points.push(point(bucket.to_ms.min(longest).max(first.from_ms), longer.max(1)));
         if longer == 0 {
             break;
@@ -165,7 +166,7 @@ pub fn tail(result: &BenchResult) -> Option<Block> {
     }))
 }
 
-/// Formats the percentile above which `longer` of `total` commands are, with as many digits as it needs.
+/// Formats the percentile above which `longer` of `total` commands lie, with as many digits as necessary.
 fn percentile(longer: u64, total: u64) -> String {
     let share = longer as f64 / total as f64;
     let decimals = (-share.log10()).ceil().max(1.0) as usize - 1;

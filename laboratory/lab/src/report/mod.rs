@@ -8,11 +8,11 @@ mod terminal;
 use crate::result::BenchResult;
 use quorate_plots::Page;
 
-/// Verdict of a run that had something to show.
+/// Verdict on a run that has something to prove.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     pub passed: bool,
-    /// Short statements of what holds, or does not.
+    /// Short statements that hold, or do not.
     pub claims: Vec<String>,
     /// Explanations, one sentence each.
     pub reasons: Vec<String>,

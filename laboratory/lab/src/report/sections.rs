@@ -13,10 +13,10 @@ use quorate_plots::{Block, Chip, Column, Fact, Note, Section, Table, Tile, Tone}
 
 /// Maximum number of proofs on a page.
 const MAX_PROOFS: usize = 100;
-/// Least share of the processor time at which a part is listed.
+/// Minimum share of the CPU time at which a part is listed.
 const MIN_SHARE: f64 = 0.005;
 
-/// Terms, and details that the meanings of the figures leave open.
+/// Terms, and details beyond the figures' own descriptions.
 const DEFINITIONS: &[(&str, &str)] = &[
     (
         "Latency",
@@ -53,14 +53,14 @@ pub fn title(result: &BenchResult) -> String {
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 
-/// Returns the load and the settings in words.
+/// Describes the load and the settings in words.
 pub fn lead(result: &BenchResult) -> Vec<String> {
     let command = if result.loaded.is_some() { "quorate client load" } else { "quorate bench" };
     let settings = if result.knows("protocol") { describe_settings(&result.spec) } else { UNKNOWN.to_owned() };
     vec![format!("{command}: {}", describe_load(&result.spec)), settings]
 }
 
-/// Returns the verdicts, the most important figures, and the caveats that a reader must know before trusting them.
+/// Returns the verdicts, the main figures, and the caveats that a reader must know before trusting them.
 pub fn summary(result: &BenchResult, verdict: Option<&Verdict>) -> Section {
     let mut blocks = vec![Block::Chips(chips(result, verdict)), Block::Tiles(tiles(result))];
     blocks.extend(verdict.map(|verdict| Block::Note(judged(verdict))));
@@ -110,7 +110,7 @@ fn note(tone: Tone, title: &str, text: &str) -> Note {
     Note { tone, title: title.to_owned(), text: text.to_owned(), items: Vec::new(), folded: false }
 }
 
-/// Returns the verdict with its explanations.
+/// Formats the verdict with its explanations.
 fn judged(verdict: &Verdict) -> Note {
     let (tone, title) = match verdict.passed {
         true => (Tone::Good, "The cluster was safe"),
@@ -142,7 +142,7 @@ fn caveats(result: &BenchResult) -> Vec<Note> {
     notes
 }
 
-/// Returns the proofs of misbehaviour, folded because their digests would fill a page.
+/// Returns the proofs of misbehaviour, collapsed because their digests would fill a page.
 fn evidence(result: &BenchResult) -> Option<Note> {
     let proofs = result.evidence.len();
     let many = if proofs == 1 { "1 proof".to_owned() } else { format!("{} proofs", count(proofs as u64)) };
@@ -150,13 +150,13 @@ fn evidence(result: &BenchResult) -> Option<Note> {
     if proofs > MAX_PROOFS {
         items.push(format!("and {} more, in the JSON", proofs - MAX_PROOFS));
     }
-    // It is expected that a replica which was told to misbehave gets caught.
+    // A replica that is configured to misbehave is expected to be caught.
     let tone = if result.spec.misbehaviour().is_empty() { Tone::Bad } else { Tone::Warning };
     let head = note(tone, "Evidence of misbehaviour", &format!("{many} that replicas kept"));
     (proofs > 0).then_some(Note { items, folded: true, ..head })
 }
 
-/// Returns the contradictions that prove nothing to others.
+/// Returns the contradictions that are no proof to third parties.
 fn hearsay(result: &BenchResult) -> Option<Note> {
     let items: Vec<String> = result.hearsay.iter().take(MAX_PROOFS).cloned().collect();
     let text = "Votes that carry MACs convince only their receivers, which could have made them.";
@@ -189,7 +189,7 @@ pub fn latency(result: &BenchResult) -> Section {
     section("latency", "Latency", vec![histogram, tail, Block::Table(table)])
 }
 
-/// Returns where CPU time was spent, and the cost of a block.
+/// Returns the breakdown of CPU time, and the cost of a block.
 pub fn cost(result: &BenchResult) -> Section {
     let mut blocks = Vec::new();
     let cpu = &result.cpu_us_per_command;
@@ -213,7 +213,7 @@ pub fn command(result: &BenchResult) -> Section {
     section("reproduce", "Reproduce", vec![Block::Command(result.command.clone())])
 }
 
-/// Returns every key of the spec, with those marked that were set.
+/// Returns every key of the spec, with the explicitly set ones marked.
 pub fn configuration(result: &BenchResult) -> Section {
     let mut blocks = vec![Block::Paragraph("Marked values differ from the default.".to_owned())];
     let settings = result.spec.settings();
@@ -248,7 +248,7 @@ pub fn machine(result: &BenchResult) -> Section {
     section("machine", "Machine", vec![Block::Facts(facts)])
 }
 
-/// Returns all figures with their units and meanings, and the terms that they use.
+/// Returns all figures with their units and meanings, and the terms used in them.
 pub fn definitions(result: &BenchResult) -> Section {
     let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None };
     let row =

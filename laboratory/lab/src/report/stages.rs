@@ -1,14 +1,13 @@
-//! What the stages of the replicas' work cost, as stacked bars.
+//! Costs of the stages of the replicas' work, as stacked bars.
 
 use crate::result::{BenchResult, count};
 use quorate_plots::{Axis, Bar, BarSeries, Block, Figure, Hover, Panel, Plot, Section, check_figure};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
-/// Messages of a kind from which it is drawn: the costs of fewer are too uncertain, and often those of the start.
+/// Minimum number of messages of a drawn kind: the mean of fewer is uncertain, and often reflects the start-up.
 const MIN_MESSAGES: u64 = 20;
 
-/// Draws the cycles per message by kind of message and stage, with a panel for each role; `None` if stages were not
-/// measured.
+/// Draws the cycles per message by kind and stage, with a panel per role; `None` if stages were not measured.
 pub fn section(result: &BenchResult) -> Option<Section> {
     let clock = result.stage_clock.as_ref()?;
     let panels: Vec<_> = StageRole::ALL.into_iter().filter_map(|role| panel(&result.stages, role)).collect();

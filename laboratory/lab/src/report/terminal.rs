@@ -1,4 +1,4 @@
-//! Tables that `quorate bench` and `quorate sim` print at the end.
+//! Tables printed at the end of `quorate bench` and `quorate sim`.
 
 use super::render_html;
 use crate::experiments::Outliers;
@@ -19,7 +19,7 @@ impl Report for BenchResult {
         render(self, describe_journal(self))
     }
 
-    /// Leaves out the keys of the spec that are not known of a running cluster.
+    /// Leaves out the spec's keys that are unknown for a running cluster.
     fn to_json(&self) -> String {
         if self.loaded.is_none() {
             return indented(self);
@@ -38,7 +38,7 @@ impl Report for BenchResult {
         render_html(self)
     }
 
-    /// Says that nothing was completed: the run then shows nothing.
+    /// Returns a message if nothing completed, since such a run shows nothing.
     fn failure(&self) -> Option<String> {
         let nothing = self.committed_commands == 0 && self.partial.is_none();
         nothing.then(|| "no command was completed in the measured time, so the figures show nothing".to_owned())
@@ -76,7 +76,7 @@ impl Report for SimResult {
         render_html(&self.bench)
     }
 
-    /// Says that an oracle reported a violation, or no run completed a command.
+    /// Returns a message if an oracle reported a violation, or no run completed a command.
     fn failure(&self) -> Option<String> {
         if let Some(seed) = self.failed().next() {
             let (failed, all) = (self.failed().count(), self.seeds.len());
@@ -85,13 +85,13 @@ impl Report for SimResult {
                 seed.replay
             ));
         }
-        // Under chaos a sound run may complete nothing before the network heals, and an oracle judges what follows.
+        // Under chaos, a sound run may complete nothing before the network heals; an oracle judges the time after that.
         let is_idle = || self.seeds.iter().all(|seed| seed.throughput_ops.unwrap_or(0.0) == 0.0);
         self.bench.failure().filter(|_| !self.is_chaos && is_idle())
     }
 }
 
-/// Returns the table of a cluster, real or simulated.
+/// Formats the table of a cluster, real or simulated.
 fn render(result: &BenchResult, journal: String) -> String {
     let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None };
     let mut table = Table::new();
@@ -139,7 +139,7 @@ fn render(result: &BenchResult, journal: String) -> String {
     text + &line("reproduce", &result.command)
 }
 
-/// Describes the load of a replica's stages, if there is more than one.
+/// Describes the utilization of a replica's stages, if there are several.
 fn describe_threads(loads: &ThreadLoads) -> Option<String> {
     let told = |stage: &StageThreads| match stage.threads {
         1 => format!("{} {} %", stage.stage, figure(stage.busy_percent)),

@@ -7,40 +7,41 @@ use serde::{Deserialize, Serialize};
 
 const NS_PER_US: f64 = 1e3;
 
-/// Processor time of cryptography per committed command.
+/// CPU time of cryptography per committed command.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CryptoPerCommand {
     pub source: CryptoSource,
-    /// All replicas: their own threads, and those that verify signatures for them.
+    /// All replicas: their own threads, and the threads that verify signatures for them.
     pub replicas: Primitives,
-    /// The threads that make the load.
+    /// The load generator's threads.
     pub clients: Primitives,
 }
 
-/// Where times of cryptography come from.
+/// Source of the cryptography times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CryptoSource {
-    /// All calls were counted, and a part of them was timed by the clock of the thread.
+    /// All calls were counted, and a sample was timed with the thread's CPU clock.
     #[default]
     Sampled,
-    /// All was charged by the simulator's table of costs.
+    /// All calls were charged from the simulator's cost table.
     Charged,
 }
 
 record! {
-    /// Processor time per committed command by primitive; `null` if nothing was committed, or no call was timed.
+    /// CPU time per committed command, by primitive; `null` if nothing committed, or no call was timed.
     #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct Primitives {
         /// Signatures of votes, proposals and replies, and of clients' bundles.
         pub sign: Option<f64> ["us"],
-        /// Signatures verified one at a time; a quorum of ECDSA, RSA, or of BLS verified vote by vote, too.
+        /// Signatures verified one at a time, including each vote of an ECDSA or RSA quorum, and BLS votes verified
+        /// singly.
         pub verify_single: Option<f64> ["us"],
-        /// Several Ed25519 signatures verified by one equation: votes, certificates, clients' bundles.
+        /// Ed25519 signatures verified several at once by one equation: votes, certificates, clients' bundles.
         pub verify_batch: Option<f64> ["us"],
-        /// BLS votes that are added up and verified once, with their certificate, and certificates of others.
+        /// BLS votes aggregated and verified once, with their certificate, and other replicas' certificates.
         pub verify_aggregate: Option<f64> ["us"],
-        /// MACs, made and verified: on votes, bundles and replies.
+        /// MACs computed and verified: on votes, bundles and replies.
         pub mac: Option<f64> ["us"],
         /// SHA-256 of bundles, blocks, certificates and replies, without the hashing inside signatures and MACs.
         pub hash: Option<f64> ["us"],
@@ -48,7 +49,7 @@ record! {
 }
 
 impl Primitives {
-    /// Returns the times of `us` per command.
+    /// Returns the times per command, given total microseconds by primitive.
     pub fn of(commands: u64, us: impl Fn(Primitive) -> Option<f64>) -> Primitives {
         let each = |primitive| us(primitive).and_then(|us| per(us, commands));
         Primitives {
@@ -67,7 +68,7 @@ impl Primitives {
 }
 
 impl ChannelPerCommand {
-    /// Returns the estimates of what replicas and clients counted, by the commands that each completed.
+    /// Returns estimates from the counters of replicas and clients, divided by the commands that each completed.
     pub(crate) fn sampled(growth: &Growth<'_>, executed: u64, clients: &Tallies, completed: u64) -> ChannelPerCommand {
         let us = |work: &Tallies, commands| per(work.of(Primitive::Channel).estimated_ns()? / NS_PER_US, commands);
         ChannelPerCommand { replicas: us(&growth.crypto(), executed), clients: us(clients, completed) }
@@ -75,7 +76,7 @@ impl ChannelPerCommand {
 }
 
 impl CryptoPerCommand {
-    /// Returns the estimates of what replicas and clients counted, by the commands that each completed.
+    /// Returns estimates from the counters of replicas and clients, divided by the commands that each completed.
     pub(crate) fn sampled(growth: &Growth<'_>, executed: u64, clients: &Tallies, completed: u64) -> CryptoPerCommand {
         CryptoPerCommand {
             source: CryptoSource::Sampled,

@@ -1,61 +1,60 @@
-//! The emulated network of a run: what it did to the packets, and how exact it was.
+//! Emulated network of a run: its effect on the packets, and its accuracy.
 
 use crate::emulation::{Added, Emulator, Report};
 use crate::record::{Value, describe, record};
 use serde::{Deserialize, Serialize};
 
-/// A run is marked if the emulation adds more than this share of the shortest emulated delay.
+/// Share of the shortest emulated delay. A run is marked as distorted if the emulation adds more.
 const MAX_ADDED_SHARE: f64 = 0.1;
 
 record! {
-    /// The emulated network of a run. Counts are those of all replicas and clients, from the start of the load to its
-    /// end.
+    /// The emulated network of a run. Counts cover all replicas and clients, from the start of the load to its end.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct EmulationResult {
         /// Preset or file of the network.
         pub network: String,
-        /// `netem`, the kernel's, or `router`, in user space.
+        /// `netem`, in the kernel, or `router`, in user space.
         pub emulator: Emulator,
-        /// Why it is the router, if `--emulator auto` would have preferred netem; else null.
+        /// Reason for the router if `--emulator auto` would have preferred netem; otherwise null.
         pub fallback: Option<String>,
         /// Priority of the router's thread: `real-time`, `high` or `normal`; null with netem.
         pub router_priority: Option<String>,
         /// Shortest mean delay between two endpoints, one way and without jitter.
         pub shortest_delay_us: f64 ["us"],
-        /// Time that the emulator takes for a packet; all delays that are longer are shortened by it.
+        /// Time that the emulator itself takes per packet; subtracted from all delays longer than it.
         pub emulator_us: f64 ["us"],
-        /// Time that packets take beyond the emulated delay, before the run: `p50`, `p99`, `max`, with the numbers of
-        /// `probes` and `lost` ones; negative if they are early.
+        /// Time that packets take beyond the emulated delay, before the run: `p50`, `p99`, `max`, and the numbers of
+        /// `probes` and of `lost` ones; negative if packets are early.
         pub emulation_added_us: AddedTime ["us"],
-        /// The same beside the load; null if no probe returned.
+        /// The same under load; null if no probe returned.
         pub emulation_added_loaded_us: Option<AddedTime> ["us"],
-        /// Whether either median is more than a tenth of the shortest delay.
+        /// Whether either median exceeds a tenth of the shortest delay.
         pub is_distorted: bool,
         /// Congestion control of TCP.
         pub congestion_control: String,
         /// Minimum retransmission timeout of TCP.
         pub rto_min_ms: f64 ["ms"],
-        /// Settings that this host refused or does not have, with the reasons.
+        /// Settings that this host refused or lacks, with the reasons.
         pub not_set: Vec<String>,
         /// Packets sent by endpoints.
         pub packets: u64 ["packets"],
-        /// Bytes of these, IP headers included.
+        /// Bytes of these packets, including IP headers.
         pub bytes_on_wire: u64 ["B"],
         /// Packets lost by chance.
         pub lost: u64 ["packets"],
-        /// Packets cut off by a fault.
+        /// Packets lost to a cut link.
         pub cut: u64 ["packets"],
         /// Packets dropped by a full queue.
         pub queue_dropped: u64 ["packets"],
         /// Packets lost because this host could not keep up; not part of the emulated network.
         pub router_dropped: u64 ["packets"],
-        /// Segments sent again by TCP.
+        /// Segments retransmitted by TCP.
         pub retransmissions: u64 ["segments"],
-        /// Retransmission timeouts of TCP that expired.
+        /// Expired retransmission timeouts of TCP.
         pub rto_events: u64 ["timeouts"],
-        /// Segments sent by TCP to find a loss at the end of a flight.
+        /// Tail loss probes of TCP: segments sent to detect a loss at the end of a flight.
         pub tail_loss_probes: u64 ["segments"],
-        /// Processor time of the router, the kernel's work on the packets that it writes included; null with netem.
+        /// CPU time of the router, including the kernel's work on its writes; null with netem.
         pub router_cpu_s: Option<f64> ["s"],
     }
 }
@@ -66,7 +65,7 @@ pub struct AddedTime {
     pub p50: f64,
     pub p99: f64,
     pub max: f64,
-    /// Probes that arrived, and those that did not.
+    /// Probes that arrived; the next field counts the lost ones.
     pub probes: usize,
     pub lost: usize,
 }
@@ -134,7 +133,7 @@ impl EmulationResult {
         all
     }
 
-    /// Returns the lines of the table: names and texts.
+    /// Returns the lines of the table as pairs of name and text.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
         let lines = [
             ("emulated", "{network}, {congestion_control} TCP, minimum RTO {rto_min_ms}"),

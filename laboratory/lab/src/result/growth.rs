@@ -1,4 +1,4 @@
-//! Growth of the replicas' counters, summed over restarts: a replica that restarts counts from zero.
+//! Growth of the replicas' counters, summed over restarts, since a restarted replica counts from zero.
 
 use super::per;
 use quorate_crypto::SchemeKind;
@@ -7,7 +7,7 @@ use quorate_types::stages::StageCounts;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
-/// Counters of replicas at the start and end of each of their processes, in chronological order per replica.
+/// Counters at the start and the end of each replica process, in chronological order per replica.
 pub(crate) struct Growth<'a>(Vec<(&'a Status, &'a Status)>);
 
 impl<'a> Growth<'a> {
@@ -25,7 +25,7 @@ impl<'a> Growth<'a> {
         self.0.iter().map(|(_, last)| counter(last)).sum()
     }
 
-    /// Returns whether a last status has a property.
+    /// Returns whether a property holds for any replica's last status.
     pub fn any(&self, property: impl Fn(&Status) -> bool) -> bool {
         self.0.iter().any(|(_, last)| property(last))
     }
@@ -35,7 +35,7 @@ impl<'a> Growth<'a> {
         self.0.iter().map(|(_, last)| (last.replica, *last)).collect()
     }
 
-    /// Returns the growth of a counter at the replica where it grew most.
+    /// Returns the growth of a counter at the replica with the largest growth.
     pub fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
         self.by_replica(counter).into_values().max().unwrap_or(0)
     }
@@ -49,7 +49,7 @@ impl<'a> Growth<'a> {
         grown
     }
 
-    /// Returns the mean of the keys added or subtracted to verify a certificate of a peer; `None` if none was verified,
+    /// Returns the mean number of keys added or subtracted to verify a peer's certificate; `None` if none was verified,
     /// or the scheme has no aggregates.
     pub fn key_additions_per_certificate(&self, scheme: SchemeKind) -> Option<f64> {
         let certificates = self.sum(|status| status.certificates_verified);
@@ -57,14 +57,14 @@ impl<'a> Growth<'a> {
         per(additions as f64, certificates).filter(|_| scheme.profile().aggregatable)
     }
 
-    /// Returns the cryptography of all replicas.
+    /// Returns the cryptographic work of all replicas.
     pub fn crypto(&self) -> Tallies {
         let mut sum = Tallies::default();
         self.0.iter().for_each(|(first, last)| sum += last.crypto.since(&first.crypto));
         sum
     }
 
-    /// Returns the counts and times of the stages of all replicas' work; `None` if none measured them.
+    /// Returns the counts and times of the stages over all replicas; `None` if no replica measured them.
     pub fn stages(&self) -> Option<StageCounts> {
         let mut sum: Option<StageCounts> = None;
         for (first, last) in &self.0 {
@@ -75,8 +75,8 @@ impl<'a> Growth<'a> {
         sum
     }
 
-    /// Returns the largest number of views that a replica entered. Views are positions, not counters: a replica that
-    /// lost its journal starts at 0, but does not enter the earlier views again.
+    /// Returns the largest number of views entered by one replica. Views are positions, not counters: a replica that
+    /// lost its journal starts at 0, but does not re-enter the earlier views.
     pub fn views(&self) -> u64 {
         let mut reached: BTreeMap<ReplicaId, (u64, u64)> = BTreeMap::new();
         for (first, last) in &self.0 {

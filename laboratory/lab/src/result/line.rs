@@ -1,4 +1,4 @@
-//! The line of the replica that sends the most, which limits a cluster with a fixed leader.
+//! Link of the replica that sends the most, which limits a cluster with a fixed leader.
 
 use super::{Growth, per};
 use crate::record::record;
@@ -11,39 +11,39 @@ const BITS_PER_BYTE: f64 = 8.0;
 const BITS_PER_MBIT: f64 = 1e6;
 
 record! {
-    /// Messages that leave the leader, and their packets on a line of Ethernet.
+    /// Messages sent by the leader, and their packets on an Ethernet link.
     ///
-    /// Bytes on the line include the headers of Ethernet, IPv4, and TCP or UDP. Each write to a TCP stream fills
-    /// packets of its own; acknowledgements are left out. Packets of a transport over UDP are counted, with their
+    /// Bytes on the link include the headers of Ethernet, IPv4, and TCP or UDP. Each write to a TCP stream counts as
+    /// packets of its own; acknowledgements are left out. Packets of a transport over UDP are counted, including
     /// acknowledgements.
     #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
     pub struct LineFigures {
-        /// The replica that sends the most bytes: the leader, if it is fixed.
+        /// Replica that sends the most bytes: the leader, if it is fixed.
         pub replica: ReplicaId,
-        /// Rate of the line, of `--line-rate`.
+        /// Link rate, from `--line-rate`.
         pub line_rate_bits_per_s: f64 ["bit/s"],
-        /// Bytes that the replica with the most to send, the leader, sends per committed command: to replicas and
-        /// clients, framing and channel included.
+        /// Bytes sent per committed command by the replica that sends the most, the leader: to replicas and clients,
+        /// including framing and channel.
         pub bytes_per_command: f64 ["B" as leader_bytes_per_command],
-        /// The same on its line, with the headers of Ethernet, IP and TCP or UDP.
+        /// The same on its link, including Ethernet, IP and TCP or UDP headers.
         pub line_bytes_per_command: f64 ["B" as line_bytes_per_command],
-        /// Bytes of messages that leave the leader, by the bytes on its line.
+        /// Share of message bytes in the bytes on the leader's link.
         pub goodput_percent: f64 ["%" as goodput_percent],
-        /// Payloads that its proposals carry to the other replicas, by the bytes on its line; null if proposals carry
-        /// digests, or payloads differ in size.
+        /// Share of the payloads that its proposals carry to the other replicas in the bytes on its link; null if
+        /// proposals carry digests, or payloads differ in size.
         pub values_percent: Option<f64> ["%" as leader_values_percent],
-        /// Bytes of messages that leave the leader per second.
+        /// Bytes of the leader's messages per second.
         pub goodput_mbit_per_s: f64 ["Mbit/s" as goodput_mbit_per_s],
-        /// Bytes on its line per second.
+        /// Bytes on its link per second.
         pub line_mbit_per_s: f64 ["Mbit/s"],
-        /// Bytes on the leader's line per second, by the line's rate.
+        /// Utilization of the leader's link.
         pub line_used_percent: f64 ["%" as line_used_percent],
-        /// Commands per second that the leader's line would carry with as many bytes for each.
+        /// Commands per second at full utilization of the leader's link, with as many bytes per command.
         pub line_limit_per_s: f64 ["commands/s" as line_limit_per_s],
     }
 }
 
-/// Bytes of a replica's messages, and on the line.
+/// Bytes of a replica's messages, and their bytes on the link.
 struct Sent {
     replica: ReplicaId,
     bytes: u64,
@@ -52,7 +52,7 @@ struct Sent {
 
 impl LineFigures {
     /// Returns the figures of a measured time in which `commands` were committed; `None` if none were, or if the
-    /// packets are unknown: those of a simulated transport over packets, and of older replicas.
+    /// packets are unknown, as in simulated packet transports and older replicas.
     pub(crate) fn of(spec: &BenchSpec, growth: &Growth<'_>, commands: u64, throughput: f64) -> Option<LineFigures> {
         let Sent { replica, bytes, line_bytes } = sent(growth)?;
         let (own, on_line) = (per(bytes as f64, commands)?, per(line_bytes as f64, commands)?);
@@ -76,7 +76,7 @@ impl LineFigures {
     }
 }
 
-/// Returns what the replica with the most bytes sent; `None` if it counted no packets.
+/// Returns the bytes sent by the replica that sends the most; `None` if it counted no packets.
 fn sent(growth: &Growth<'_>) -> Option<Sent> {
     let bytes = growth.by_replica(|status| status.bytes_sent);
     let (replica, bytes) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;

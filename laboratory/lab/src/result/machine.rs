@@ -1,9 +1,9 @@
-//! The machine of a measurement; figures are meaningless without it.
+//! Machine of a measurement, without which figures are meaningless.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// The machine of a measurement, as results name it.
+/// Machine of a measurement, as named in results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor, or `unknown` with the architecture.
@@ -32,7 +32,7 @@ impl Machine {
     }
 }
 
-/// Returns the value of the first line `name : value`.
+/// Returns the value of the first `name : value` line with this name.
 fn field(text: &str, name: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     value.map(|value| value.trim().to_string())

@@ -1,4 +1,4 @@
-//! Measurements of a run, from which its result is made: the same type for real and simulated replicas.
+//! Measurements of a run, from which its result is computed: the same type for real and simulated replicas.
 
 use super::{
     Agreement, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency, LineFigures,
@@ -21,7 +21,7 @@ pub(crate) struct Measured<'a> {
     pub own: OfHost,
 }
 
-/// Measurements that a host takes in its own way.
+/// Measurements taken differently by each host.
 #[derive(Default)]
 pub(crate) struct OfHost {
     pub is_simulated: bool,
@@ -39,7 +39,7 @@ pub(crate) struct OfHost {
 }
 
 impl Measured<'_> {
-    /// Returns the commands executed at the replica that executed most.
+    /// Returns the number of commands executed by the replica that executed the most.
     pub fn executed(&self) -> u64 {
         self.growth.most(|status| status.committed_commands)
     }
@@ -48,12 +48,12 @@ impl Measured<'_> {
         self.growth.most(|status| status.committed_blocks)
     }
 
-    /// Returns the growth of a counter over all replicas, per executed command.
+    /// Returns the growth of a counter over all replicas, divided by the executed commands.
     pub fn per_command(&self, counter: fn(&Status) -> u64) -> Option<f64> {
         per(self.growth.sum(counter) as f64, self.executed())
     }
 
-    /// Returns the growth of a counter over all replicas, per committed block.
+    /// Returns the growth of a counter over all replicas, divided by the committed blocks.
     pub fn per_block(&self, counter: fn(&Status) -> u64) -> Option<f64> {
         per(self.growth.sum(counter) as f64, self.blocks())
     }
@@ -76,7 +76,7 @@ impl Measured<'_> {
         CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients }
     }
 
-    /// Returns the leader's line. A simulated transport over packets does not count them.
+    /// Returns the figures of the leader's link. Simulated packet transports do not count packets, so they have none.
     pub fn line(&self) -> Option<LineFigures> {
         let is_counted = !self.own.is_simulated || self.spec.node.transport.profile().carriage == Carriage::Stream;
         LineFigures::of(self.spec, &self.growth, self.executed(), self.throughput()).filter(|_| is_counted)
@@ -118,7 +118,7 @@ pub(super) fn steps(spec: &BenchSpec, report: &LoadReport) -> Vec<Step> {
     let is_open = matches!(spec.pacing(), Pacing::Open { .. });
     let figures = |step: &StepReport| {
         let lasts_s = (step.ends - step.begins).as_secs_f64();
-        // After a ramp its last rate holds.
+        // The last rate of a ramp holds until the end.
         let changing_s = step.step.lasts.as_secs_f64().min(lasts_s);
         let reached = step.step.from + (step.step.to - step.step.from) * changing_s / step.step.lasts.as_secs_f64();
         let due = (step.step.from + reached) / 2.0 * changing_s + step.step.to * (lasts_s - changing_s);

@@ -1,6 +1,6 @@
 //! Results of one benchmark, in the units that the keys name.
 //!
-//! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
+//! Figures per committed command or block, and all latencies, are `null` if nothing committed.
 
 use crate::experiments::statistics::Fences;
 use crate::record::{describe, measured, record};
@@ -67,84 +67,85 @@ pub const BUCKETS_PER_DECADE: i32 = 20;
 const US_PER_MS: f64 = 1000.0;
 
 measured! {
-    /// Result of `quorate bench`. Each field is declared once: its key in the JSON, unit, meaning and figure, and the
-    /// way to get it.
+    /// Result of `quorate bench`. Each field is declared once: its JSON key, unit, meaning, figure, and the closure
+    /// that derives it.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct BenchResult of Measured<'_> {
         /// Specification of the run, with every key written out.
         pub spec: BenchSpec = |run| run.spec.clone(),
-        /// Commands completed per second of the measured time; 0 if none was. A command is complete when its client has
-        /// f+1 equal replies; without replies, when it is committed.
+        /// Commands completed per second of the measured time; 0 if none completed. A command completes when its client
+        /// has f+1 equal replies; without replies, when it commits.
         pub throughput_ops: f64 ["commands/s" as throughput_per_s] = |run| run.throughput(),
-        /// Latency from the (intended) sending of a command to its completion.
+        /// Latency from the (intended) send time of a command to its completion.
         pub latency_ms: Latency ["ms"] = |run| run.load.map(|load| Latency::of(&load.latency_us)).unwrap_or_default(),
-        /// The same without outliers: without latencies outside of Q1 - 1.5 IQR to Q3 + 1.5 IQR.
+        /// The same without outliers, that is, without latencies outside of Q1 - 1.5 IQR to Q3 + 1.5 IQR.
         #[serde(default)]
         pub latency_within_fences_ms: Latency ["ms"] =
             |run| run.load.map(|load| Latency::within_fences(&load.latency_us)).unwrap_or_default(),
         /// Commands completed in the measured time.
         pub committed_commands: u64 ["commands" as completed_commands] =
             |run| run.load.map_or(0, |load| load.completed),
-        /// Commands executed in the measured time, at the replica that executed most.
+        /// Commands executed in the measured time by the replica that executed the most.
         #[serde(default)]
         pub executed_commands: u64 ["commands" as executed_commands] = |run| run.executed(),
-        /// Commands of an open loop, due in the measured time, that overloaded replicas refused, or that were not sent
-        /// because the replicas had asked for a pause. They have no latency.
+        /// Open-loop commands, due in the measured time, that overloaded replicas refused, or that were not sent
+        /// because the replicas had requested a pause. They have no latency.
         #[serde(default)]
         pub refused_commands: u64 ["commands" as refused_commands] = |run| run.load.map_or(0, |load| load.busy),
-        /// Blocks committed in the measured time, as one replica counts them.
+        /// Blocks committed in the measured time, at one replica.
         pub committed_blocks: u64 ["blocks" as committed_blocks] = |run| run.blocks(),
-        /// Views entered in the measured time, as one replica counts them.
+        /// Views entered in the measured time, at one replica.
         pub views: u64 ["views" as views] = |run| run.growth.views(),
-        /// Views that timed out in the measured time, as one replica counts them.
+        /// Views that timed out in the measured time, at one replica.
         pub view_timeouts: u64 ["timeouts" as view_timeouts] = |run| run.growth.most(|status| status.view_timeouts),
         /// Longest time without any completion in the measured time.
         pub longest_gap_ms: Option<f64> ["ms" as longest_gap_ms in table "without any completion"] = |run| run.longest_gap_ms(),
-        /// Throughput while no replica misbehaves any more, by the throughput before one first did; present if
-        /// misbehaviour begins after the start of the measured time and ends before its end.
+        /// Throughput after the end of all misbehaviour, relative to the throughput before its first start; present if
+        /// misbehaviour starts after the start of the measured time and ends before its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub recovery_percent: Option<f64> ["%" as recovery_percent] =
             |run| run.load.and_then(|load| recovery_percent(run.spec, measured_intervals(load))),
-        /// Processor time, of users and system, per committed command.
+        /// CPU time (user and system) per committed command.
         pub cpu_us_per_command: CpuPerCommand ["us"] = |run| run.cpu(),
-        /// Part of this time that went into cryptography, by primitive.
+        /// Part of the CPU time spent on cryptography, by primitive.
         #[serde(default)]
         pub crypto_us_per_command: CryptoPerCommand ["us"] = |run| run.own.crypto.clone(),
-        /// Part of this time in which the channel encrypted and decrypted records and packets; absent in simulations.
+        /// Part of the CPU time that the channel spent encrypting and decrypting; absent in simulations.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub channel_us_per_command: Option<ChannelPerCommand> ["us"] = |run| run.own.channel,
-        /// Load of a replica's threads, at the replica with the busiest one; absent if replicas do not report it.
+        /// Utilization of a replica's threads, at the replica with the busiest one; absent if replicas do not report
+        /// it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub threads: Option<ThreadLoads> =
             |run| ThreadLoads::of(&run.growth, run.window_ns(), run.executed()),
-        /// Cost of each stage of the replicas' work for one message, by role and message; present if it was measured.
+        /// Cost of each stage of the replicas' work per message, by role and message; present if measured.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub stages: Vec<StageCost> = |run| stages(&run.growth).map(|(costs, _)| costs).unwrap_or_default(),
-        /// How these were timed.
+        /// Timing method of the stages.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub stage_clock: Option<StageClock> = |run| stages(&run.growth).map(|(_, clock)| clock),
-        /// Bytes that all replicas and clients send per committed command.
+        /// Bytes sent by all replicas and clients per committed command.
         pub bytes_per_command: Option<f64> ["B" as bytes_per_command] =
             |run| Some(run.per_command(|status| status.bytes_sent)? + run.own.sent_by_clients?),
-        /// Bytes that a replica sends in the measured time, the mean over all replicas.
+        /// Bytes sent by a replica in the measured time; mean over all replicas.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub bytes_per_replica: Option<f64> ["B" as bytes_per_replica in table "mean of all replicas"] =
             |run| per(run.growth.sum(|status| status.bytes_sent) as f64, run.spec.replicas.into()),
-        /// Messages that leave the leader, and the share of a line of Ethernet that they take; absent if nothing was
-        /// committed, and where no packets are counted, as in simulated transports over packets.
+        /// Messages sent by the leader, and the share of its link that they occupy; absent if nothing committed or
+        /// packets are not counted, as in simulated packet transports.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub line: Option<LineFigures> = |run| run.line(),
-        /// Packets of a transport over packets in the measured time; absent for streams, and in simulations.
+        /// Packets of a packet transport in the measured time; absent for streams, and in simulations.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub packets: Option<PacketFigures> = |run| PacketFigures::of(&run.growth).filter(|_| !run.own.is_simulated),
         /// Smoothed round trips between replicas at the end of the measured time; absent in simulations.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub smoothed_rtt_ms: Option<RoundTripFigures> ["ms"] =
             |run| RoundTripFigures::of(&run.growth).filter(|_| !run.own.is_simulated),
-        /// Signatures that all replicas verify per committed block.
+        /// Signatures verified by all replicas per committed block.
         pub verifications_per_block: Option<f64> ["signatures" as verifications_per_block] =
             |run| run.per_block(|status| status.verifications),
-        /// Public keys added or subtracted to verify a certificate of a peer, the mean; present in schemes with
+        /// Mean number of public keys added or subtracted to verify a peer's certificate; present in schemes with
         /// aggregates, if replicas verified any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub key_additions_per_certificate: Option<f64> ["additions" as key_additions_per_certificate] =
@@ -152,39 +153,39 @@ measured! {
         /// Messages between replicas per committed block.
         pub messages_per_block: Option<f64> ["messages" as messages_per_block] =
             |run| run.per_block(|status| status.messages_sent),
-        /// Bytes that replicas send per committed block, replies to clients included.
+        /// Bytes sent by replicas per committed block, including replies to clients.
         pub bytes_per_block: Option<f64> ["B" as bytes_per_block] = |run| run.per_block(|status| status.bytes_sent),
-        /// Bytes of a certificate by a quorum without attachments, without its statement.
+        /// Size of a quorum's certificate without attachments and without its statement.
         #[serde(default)]
         pub certificate_bytes: u64 ["B" as certificate_bytes] = |run| run.spec.certificate_bytes(),
-        /// Peak resident memory of all processes together, in MB of 1,000,000 bytes; 0 in simulations.
+        /// Peak resident memory of all processes, in MB of 1,000,000 bytes; 0 in simulations.
         pub peak_rss_mb: f64 ["MB"] = |run| run.own.peak_rss_mb,
         /// Heap allocations of all replicas' core threads per committed command; present with `count_allocations`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub allocations_per_command: Option<f64> ["allocations" as allocations_per_command] =
             |run| run.per_command(|status| status.allocations).filter(|count| *count > 0.0),
-        /// Bytes of these allocations; a reallocation counts its whole new size.
+        /// Bytes of these allocations; a reallocation counts with its full new size.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub allocated_bytes_per_command: Option<f64> ["B" as allocated_bytes_per_command] =
             |run| run.per_command(|status| status.allocated_bytes).filter(|bytes| *bytes > 0.0),
         /// Whether the clients, not the cluster, were the bottleneck.
         pub client_bound: bool = |run| run.own.client_bound,
-        /// Whether all replicas executed the same commands in the same order: true, the first difference, or why it was
-        /// not checked.
+        /// Whether all replicas executed the same commands in the same order: true, the first difference, or the reason
+        /// why it was not checked.
         pub agreement: Agreement = |run| run.agreement.clone(),
         /// Requests by their number of replies; present if only PBFT's three phases ran.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub requests: Option<RequestFigures> = |run| run.load.and_then(|load| RequestFigures::of(run.spec, load)),
         /// One entry per second of the measured time.
         pub timeline: Vec<Second> = |run| run.load.map(|load| timeline(load, run.frontier)).unwrap_or_default(),
-        /// One entry for each step of a load that changes.
+        /// One entry per step of a changing load.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub steps: Vec<Step> = |run| run.load.map(|load| steps(run.spec, load)).unwrap_or_default(),
-        /// Single requests of the measured time, by intended sending; as many as `samples` of the specification, or all
-        /// if fewer.
+        /// Requests sampled from the measured time, ordered by intended send time: as many as `samples` of the
+        /// specification, or all if there are fewer.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub samples: Vec<Sample> = |run| run.load.map(Sample::all).unwrap_or_default(),
-        /// Rates that a search tried; the other figures are from the run at the rate found.
+        /// Rates tried by a search; the other figures are from the run at the rate found.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub search: Option<Search> = |_| None,
         /// Commands by latency, in logarithmic buckets.
@@ -192,25 +193,25 @@ measured! {
             |run| run.load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
         /// Injected faults and observations, with their times.
         pub events: Vec<Event> = |run| run.own.events.clone(),
-        /// Proofs of misbehaviour that the replicas kept, one line each.
+        /// Proofs of misbehaviour kept by the replicas, one line each.
         pub evidence: Vec<String> = |run| run.own.evidence.clone(),
-        /// Contradictions that replicas report without a proof for others, one line each.
+        /// Contradictions reported by replicas that are no proof to third parties, one line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub hearsay: Vec<String> = |run| run.own.hearsay.clone(),
         /// Caveats for readers of the figures.
         pub warnings: Vec<String> = |run| run.own.warnings.clone(),
-        /// How far the run had come when a signal ended it; absent if it completed.
+        /// Progress of the run when a signal ended it; absent if it completed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub partial: Option<String> = |run| run.own.partial.clone(),
         /// Processor, cores, memory and kernel.
         pub machine: Machine = |_| Machine::here(),
-        /// Present if the run loaded a running cluster instead of starting one.
+        /// Present if the run put load on an already running cluster.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub loaded: Option<Loaded> = |_| None,
         /// Present if the run was in an emulated network.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub emulation: Option<EmulationResult> = |_| None,
-        /// The command that reproduces the run.
+        /// Command that reproduces the run.
         pub command: String = |run| run.spec.command_line(),
         /// Version of the program.
         pub version: String = |_| version(),
@@ -218,7 +219,7 @@ measured! {
 }
 
 impl Latency {
-    /// Returns the mean and the percentiles that formulas have.
+    /// Converts the mean and the percentiles computed by formulas.
     pub(crate) fn of_formulas(own: &Percentiles) -> Latency {
         Latency { mean: own.mean, p50: own.p50, p90: own.p90, p99: own.p99, p999: None, max: None }
     }
@@ -253,7 +254,7 @@ impl Latency {
         }
     }
 
-    /// Summarizes the values of a histogram of microseconds that are no outliers, by [`Fences`].
+    /// Summarizes the non-outliers, by [`Fences`], of a histogram of microseconds.
     pub fn within_fences(microseconds: &Histogram<u64>) -> Latency {
         let counts: Vec<(u64, u64)> = microseconds
             .iter_recorded()
@@ -268,7 +269,7 @@ impl Latency {
         Latency::of(&kept)
     }
 
-    /// Returns names and values, percentiles in rising order.
+    /// Returns names and values; percentiles in ascending order.
     pub fn rows(&self) -> [(&'static str, Option<f64>); 6] {
         let Latency { mean, p50, p90, p99, p999, max } = *self;
         [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)]
@@ -276,46 +277,45 @@ impl Latency {
 }
 
 record! {
-    /// Processor time per committed command, in microseconds.
+    /// CPU time per committed command, in microseconds.
     #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct CpuPerCommand {
-        /// Processor time of all replicas and clients, and of everything else in their processes, per committed
-        /// command.
+        /// CPU time of all replicas and clients, and of everything else in their processes, per committed command.
         pub total: Option<f64> ["us" as cpu_us_per_command],
-        /// Processor time of all replicas per committed command.
+        /// CPU time of all replicas per committed command.
         pub replicas: Option<f64> ["us" as replica_cpu_us_per_command],
-        /// Processor time of all clients per committed command.
+        /// CPU time of all clients per committed command.
         pub clients: Option<f64> ["us" as client_cpu_us_per_command],
     }
 }
 
 record! {
-    /// Microseconds of processor time of channels per committed command, estimated from a sample; `null` if nothing was
-    /// committed, or no call was timed. A channel that changes no byte takes none.
+    /// CPU time of channels per committed command, in microseconds, estimated from a sample; `null` if nothing
+    /// committed, or no call was timed. 0 for a channel that leaves bytes unchanged.
     #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct ChannelPerCommand {
-        /// Processor time of all replicas' channels per committed command.
+        /// CPU time of all replicas' channels per committed command.
         pub replicas: Option<f64> ["us"],
-        /// Processor time of all clients' channels per committed command.
+        /// CPU time of all clients' channels per committed command.
         pub clients: Option<f64> ["us"],
     }
 }
 
 record! {
-    /// Packets of the transports over packets of all replicas.
+    /// Packets of all replicas' packet transports.
     #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct PacketFigures {
-        /// Packets given to the operating system, repeated ones included.
+        /// Packets given to the operating system, including retransmissions.
         pub sent: u64 ["packets"],
-        /// Bytes of these, with the headers of IPv4 and UDP.
+        /// Bytes of these packets, including IPv4 and UDP headers.
         pub bytes_on_wire: u64 ["B"],
-        /// Packets sent again; 0 with `udp`, which repeats nothing.
+        /// Packets retransmitted; 0 with `udp`, which does not retransmit.
         pub retransmissions: u64 ["packets"],
-        /// Times that a retransmission timeout was over; null with `udp`, which has none, and with `quic`, whose
-        /// library does not count them.
+        /// Expired retransmission timeouts; null with `udp`, which has none, and with `quic`, whose library does not
+        /// count them.
         pub rto_events: Option<u64> ["timeouts"],
-        /// Mean time of a handshake between replicas, from the first packet, since the start of the replicas; over
-        /// packets only.
+        /// Mean duration of a handshake between replicas, from its first packet, since the start of the replicas;
+        /// packet transports only.
         pub handshake_ms: Option<f64> ["ms" as handshake_ms],
     }
 }
@@ -346,11 +346,11 @@ record! {
     /// Figures of one second of the measured time.
     #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct Second {
-        /// Start of this second, from the start of the measured time, 0 first.
+        /// Start of this second, from the start of the measured time; 0 is the first.
         pub second: u32 ["s"],
-        /// Commands completed: committed, and answered to their clients.
+        /// Commands completed, that is, committed and answered to their clients.
         pub ops: u64 ["commands/s" as completed_per_s],
-        /// Commands executed, at the replica that has executed most; null if the replicas did not report.
+        /// Commands executed, at the replica that has executed the most; null if the replicas did not report.
         #[serde(default)]
         pub executed_commands: Option<u64> ["commands/s" as executed_per_s],
         /// Views entered, at the replica in the highest view; null if the replicas did not report.
@@ -359,7 +359,8 @@ record! {
         /// Views that timed out, at the replica with the most timeouts; null if the replicas did not report.
         #[serde(default)]
         pub view_timeouts: Option<u64> ["timeouts/s" as timeouts_per_s],
-        /// Median latency of the commands completed in this second, from their intended sending; null without any.
+        /// Median latency of the commands completed in this second, from their intended send time; null without
+        /// commands.
         pub p50_ms: Option<f64> ["ms" as p50_ms],
         /// 99th percentile of this latency.
         pub p99_ms: Option<f64> ["ms" as p99_ms],
@@ -367,14 +368,14 @@ record! {
 }
 
 record! {
-    /// Figures of one step of a load that changes.
+    /// Figures of one step of a changing load.
     #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
     pub struct Step {
-        /// Start, from the start of the measured time.
+        /// Start of the step, from the start of the measured time.
         pub from_s: f64 ["s"],
-        /// End.
+        /// End of the step.
         pub to_s: f64 ["s"],
-        /// Open loop: commands due per second, on average over the step.
+        /// Open loop: mean rate of due commands over the step.
         pub rate: Option<f64> ["commands/s"],
         /// Closed loop: commands outstanding per client.
         pub outstanding: Option<u64> ["commands"],
@@ -438,17 +439,17 @@ pub struct Event {
 /// Result of comparing the replicas' executed histories at the end.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Agreement {
-    /// Of any two replicas, one executed a prefix of the other's commands. In JSON: `true`.
+    /// Of any two replicas, one executed a prefix of the other's commands. `true` in JSON.
     Agreed,
-    /// Two replicas executed different commands: safety is violated. In JSON: an object.
+    /// Two replicas executed different commands: safety is violated. An object in JSON.
     Differs(Difference),
-    /// The comparison was not possible, for this reason. In JSON: a string.
+    /// The comparison was impossible, for this reason. A string in JSON.
     Unknown(String),
 }
 
 impl Agreement {
-    /// Returns the result of a comparison in a run. With PBFT's three phases alone, each replica executes what was
-    /// decided there.
+    /// Returns the result of a comparison in a run. With only PBFT's three phases, each replica executes its own
+    /// decisions, so none is made.
     pub(crate) fn in_run(spec: &BenchSpec, compare: impl FnOnce() -> Agreement) -> Agreement {
         if spec.node.consensus.phases_only {
             return Agreement::Unknown(
@@ -458,7 +459,7 @@ impl Agreement {
         compare()
     }
 
-    /// Compares the histories of the replicas that reported them.
+    /// Compares the histories of all replicas that reported one.
     pub(crate) fn of(statuses: &[Option<Status>]) -> Agreement {
         let reported = statuses.iter().flatten();
         let histories: Vec<_> = reported.map(|status| (status.replica, status.history.clone())).collect();
@@ -536,7 +537,7 @@ impl<'de> Deserialize<'de> for Agreement {
 }
 
 impl BenchResult {
-    /// Returns the result of a run that measured nothing.
+    /// Returns the result of a run without measurements.
     pub fn empty(spec: &BenchSpec) -> BenchResult {
         let (growth, frontier, own) = (Growth::of([]), &Frontier::default(), OfHost::default());
         let agreement = Agreement::Unknown("there were no replicas".to_owned());

@@ -1,18 +1,18 @@
-//! Warnings and observations that real and simulated runs have in common.
+//! Warnings and observations common to real and simulated runs.
 
 use quorate_client::load::LoadReport;
 use quorate_types::Status;
 use std::collections::BTreeSet;
 
-/// A thread is a bottleneck if it ran or waited for a CPU for at least this share of the time.
+/// Minimum share of the time in which a bottleneck thread ran or waited for a CPU.
 pub(crate) const BUSY_FRACTION: f64 = 0.95;
 
-/// Returns the proofs of all replicas, each once.
+/// Returns the proofs of all replicas, without duplicates.
 pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
     each_once(statuses.flat_map(|status| &status.evidence))
 }
 
-/// Returns the contradictions that all replicas report without proof, each once.
+/// Returns the unproven contradictions that replicas report, without duplicates.
 pub(crate) fn hearsay<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
     each_once(statuses.flat_map(|status| &status.hearsay))
 }

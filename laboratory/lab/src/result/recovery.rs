@@ -1,13 +1,12 @@
-//! Throughput after misbehaviour, compared with that before it.
+//! Throughput after misbehaviour, relative to the throughput before it.
 
 use crate::spec::{BenchSpec, Fault};
 use quorate_client::load::INTERVAL;
 
-/// Returns the throughput while no replica misbehaves any more, in percent of the throughput before one first did.
+/// Returns the throughput after the end of all misbehaviour, in percent of the throughput before its first start.
 ///
-/// `intervals` are the commands completed in each [`INTERVAL`] of the measured time. Intervals with misbehaviour in any
-/// part of them count on neither side. `None` unless both sides have a whole interval, and something was completed
-/// before.
+/// `intervals` are the commands completed in each [`INTERVAL`] of the measured time. Intervals that overlap with
+/// misbehaviour count on neither side. `None` unless both sides have a whole interval, and something completed before.
 pub(crate) fn recovery_percent(spec: &BenchSpec, intervals: &[u64]) -> Option<f64> {
     let length_ms = INTERVAL.as_millis() as u64;
     let end_ms = intervals.len() as u64 * length_ms;

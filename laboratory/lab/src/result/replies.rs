@@ -1,4 +1,4 @@
-//! Success of requests that nothing repeats, by the number of replicas that replied.
+//! Success of requests without retries, by the number of replicas that replied.
 
 use super::{Latency, per};
 use crate::record::record;
@@ -7,17 +7,17 @@ use quorate_client::load::{LoadReport, ReplyCounts};
 use serde::{Deserialize, Serialize};
 
 record! {
-    /// Replies to the requests of a run with `phases_only`, in which a request without enough replies within
-    /// `view_timeout_ms` has failed. A request is a bundle of a client, sent in the measured time.
+    /// Replies to the requests of a run with `phases_only`, in which a request fails without enough replies within
+    /// `view_timeout_ms`. A request is a client's bundle sent in the measured time.
     #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct RequestFigures {
         /// Requests sent in the measured time.
         pub requests: u64 ["requests"],
-        /// Number of them that got 0, 1, .. n replies.
+        /// Number of requests with 0, 1, .. n replies.
         pub by_replies: Vec<u64> ["requests"],
-        /// Those with replies of at least f+1 replicas, which are enough for a client.
+        /// Requests with replies of at least f+1 replicas, which suffice for a client.
         pub answered: u64 ["requests"],
-        /// Those with replies of at least 2f+1 replicas, the success of the loss model paper.
+        /// Requests with replies of at least 2f+1 replicas, the success criterion of the loss model paper.
         pub succeeded: u64 ["requests"],
         /// Share of the requests that were answered; null without requests.
         pub answered_probability: Option<f64>,
@@ -25,20 +25,20 @@ record! {
         pub success_probability: Option<f64>,
         /// Mean number of replies to a request.
         pub expected_replies: Option<f64> ["replies"],
-        /// Time from sending a request until 2f+1 replicas have replied, of those that succeeded.
+        /// Time from sending a request until 2f+1 replicas have replied, over the successful requests.
         #[serde(default)]
         pub latency_ms: Latency ["ms"],
     }
 }
 
 impl RequestFigures {
-    /// Returns the figures of a load; `None` if it sent requests again.
+    /// Returns the figures of a load; `None` if it retried requests.
     pub(crate) fn of(spec: &BenchSpec, load: &LoadReport) -> Option<RequestFigures> {
         let (faults, replies) = (spec.quorum().faults(), load.replies.as_ref());
         replies.filter(|_| spec.node.consensus.phases_only).map(|replies| RequestFigures::of_counts(replies, faults))
     }
 
-    /// Returns the figures of requests counted by replies, in a committee that tolerates `faults`.
+    /// Returns the figures of requests, given their counts by number of replies and the tolerated faults.
     pub fn of_counts(counts: &ReplyCounts, faults: usize) -> RequestFigures {
         let by_replies = &counts.by_replies;
         let at_least = |least: usize| by_replies.iter().skip(least).sum::<u64>();

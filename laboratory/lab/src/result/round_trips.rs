@@ -4,14 +4,14 @@ use super::{Growth, US_PER_MS};
 use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds, as each link's own estimator had them at the end of the measured time: that of the transport, or of
-/// the kernel for TCP. They contain the time for which the remote delayed the acknowledgement.
+/// Smoothed round trips in milliseconds at the end of the measured time, by each link's own estimator: the transport's,
+/// or the kernel's for TCP. They include the remote's delay of the acknowledgement.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct RoundTripFigures {
-    /// Over all links, each counted at both ends.
+    /// Median over all links, each counted at both ends.
     pub p50: Option<f64>,
     pub max: Option<f64>,
-    /// `links[a][b]`: of the link between a and b, as a estimates it; `null` without an estimate.
+    /// `links[a][b]`: link between a and b, as estimated by a; `null` without an estimate.
     pub links: Vec<Vec<Option<f64>>>,
 }
 

@@ -1,15 +1,15 @@
-//! Single requests of a run.
+//! Sampled requests of a run.
 
 use super::US_PER_MS;
 use quorate_client::load::LoadReport;
 use serde::{Deserialize, Serialize};
 
-/// A single request.
+/// A sampled request.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// Intended sending, from the start of the measured time.
+    /// Intended send time, from the start of the measured time.
     pub at_s: f64,
-    /// Age at the end of the run if it has no answer.
+    /// Latency; without an answer, the request's age at the end of the run.
     pub latency_ms: f64,
 }
 

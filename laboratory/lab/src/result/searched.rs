@@ -1,4 +1,4 @@
-//! Course and result of a search for saturation, as results hold them.
+//! Course and result of a search for saturation, as part of a result.
 
 use crate::record::{describe, record};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ record! {
     pub struct Search {
         /// The highest rate that passed; null if none did.
         pub rate: Option<u64> ["commands/s"],
-        /// The runs, in their order.
+        /// The runs in their order.
         pub probes: Vec<Probe>,
     }
 }
@@ -25,7 +25,7 @@ record! {
         pub throughput: f64 ["commands/s"],
         /// 99th percentile of the latency, from the intended send time; null if no command was sent.
         pub p99_ms: Option<f64> ["ms"],
-        /// Whether the cluster sustained the rate: completed within 5 % of it, and its `p99_ms` within the key
+        /// Whether the cluster sustained the rate: it completed within 5 % of the rate, with a `p99_ms` of at most
         /// `search_p99_ms`.
         pub ok: bool,
     }

@@ -1,11 +1,11 @@
-//! The replicas' counters, second by second.
+//! The replicas' counters per second.
 
 use quorate_simulator::{Counts, Reading};
 
-/// Longest time after the last reading for which counters are extrapolated, in seconds.
+/// Maximum time after the last reading, in seconds, for which counters are extrapolated.
 const MAX_EXTRAPOLATION_S: f64 = 0.25;
 
-/// Highest values of any replica: commands executed, view, and views that it timed out of.
+/// Highest values of any replica: executed commands, view, and timed-out views.
 type Values = [f64; 3];
 
 /// Highest counters of any replica over the measured time.
@@ -13,11 +13,11 @@ type Values = [f64; 3];
 pub(crate) struct Frontier {
     /// Ordered by time, in seconds from the start of the measured time.
     points: Vec<(f64, Values)>,
-    /// View timeouts of each replica: the sum over its lives, and the last reading of the current one.
+    /// View timeouts of each replica: the sum over its earlier processes, and the last reading of the current one.
     timeouts: Vec<(u64, u64)>,
 }
 
-/// What the replicas did in one second.
+/// Progress of the replicas in one second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
     pub executed_commands: u64,
@@ -32,8 +32,8 @@ impl Frontier {
         frontier
     }
 
-    /// Adds a reading of all replicas, `None` for those that did not answer. Executed commands and views are positions
-    /// in the history, so the highest of any replica counts. A restart resets the count of timeouts.
+    /// Adds a reading of all replicas, `None` for replicas that did not answer. Executed commands and views are
+    /// positions in the history, so the highest of any replica counts. A restart resets the count of timeouts.
     pub fn add(&mut self, at_s: f64, replicas: &[Option<Counts>]) {
         let is_first = self.points.is_empty();
         let mut values = self.points.last().map_or([0.0; 3], |(_, values)| *values);
@@ -52,7 +52,7 @@ impl Frontier {
         }
     }
 
-    /// Returns what happened in each of the first `count` seconds; `None` where readings are missing.
+    /// Returns the progress in each of the first `count` seconds; `None` where readings are missing.
     pub fn seconds(&self, count: usize) -> Vec<Option<Progress>> {
         let edges: Vec<Option<[u64; 3]>> = (0..=count).map(|second| self.at(second as f64)).collect();
         let progress = |edges: &[Option<[u64; 3]>]| {

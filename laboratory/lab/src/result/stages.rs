@@ -1,4 +1,4 @@
-//! What the stages of the replicas' work cost, by message and role.
+//! Costs of the stages of the replicas' work, by message and role.
 
 use super::growth::Growth;
 use crate::record::{describe, record};
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 const PERCENT: f64 = 100.0;
 
 record! {
-    /// How the stages were timed.
+    /// Timing method of the stages.
     #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct StageClock {
-        /// Counter of the cycles: `tsc`, `cntvct`, or `clock` with nanoseconds.
+        /// Cycle counter: `tsc`, `cntvct`, or `clock` in nanoseconds.
         pub counter: String,
         /// Cycles of the counter per second.
         pub counter_hz: f64 ["Hz"],
         /// Event-loop iterations of all replicas' threads in the measured time.
         pub turns: u64 ["iterations"],
-        /// Those that were timed, without those whose times do not add up to the processor time.
+        /// Timed iterations, without those whose times do not add up to the CPU time.
         pub timed_turns: u64 ["iterations"],
-        /// Those that were timed and discarded, because the thread was preempted.
+        /// Iterations timed but discarded, because the thread was preempted.
         pub disturbed_turns: u64 ["iterations"],
-        /// Processor time of the timed iterations by the sum of their stages.
+        /// CPU time of the timed iterations divided by the sum of their stages.
         pub cpu_by_stages: Option<f64>,
     }
 }
@@ -43,19 +43,19 @@ impl StageClock {
         }
     }
 
-    /// Describes what a cycle is.
+    /// Describes the unit of a cycle.
     pub(crate) fn describe(&self) -> String {
         describe(self, "of the counter {counter}, {counter_hz}, in {timed_turns}")
     }
 }
 
-/// Returns the costs of all replicas' stages, and how they were timed; `None` if they were not measured.
+/// Returns the costs of all replicas' stages and the timing method; `None` if they were not measured.
 pub(crate) fn stages(growth: &Growth<'_>) -> Option<(Vec<StageCost>, StageClock)> {
     let counts = growth.stages()?;
     Some((counts.costs(), StageClock::of(&counts)))
 }
 
-/// Sums of one role: cycles by stage.
+/// Sums the cycles of one role by stage.
 fn by_stage(costs: &[StageCost], role: StageRole) -> BTreeMap<Stage, f64> {
     let mut sums = BTreeMap::new();
     for cost in costs.iter().filter(|cost| cost.role == role) {
@@ -64,7 +64,7 @@ fn by_stage(costs: &[StageCost], role: StageRole) -> BTreeMap<Stage, f64> {
     sums
 }
 
-/// Returns the tables for a terminal: cycles per message, by message and stage, one table for each role.
+/// Returns tables for a terminal: cycles per message, by message and stage, one table per role.
 pub(crate) fn tables(costs: &[StageCost]) -> String {
     let mut text = String::new();
     for role in StageRole::ALL {
@@ -84,7 +84,7 @@ fn table(costs: &[&StageCost], sums: &BTreeMap<Stage, f64>) -> String {
     table.add_row(head.collect::<Vec<_>>());
     for kind in MessageKind::ALL {
         let of_kind: Vec<&&StageCost> = costs.iter().filter(|cost| cost.message == kind).collect();
-        // Frames sent count once for each recipient.
+        // A sent frame counts once per recipient.
         let handled = of_kind.iter().filter(|cost| cost.stage != Stage::Send).map(|cost| cost.count).max();
         let Some(messages) = handled.or_else(|| of_kind.first().map(|cost| cost.count)) else { continue };
         let cycles = |stage| of_kind.iter().find(|cost| cost.stage == stage).map(|cost| cost.cycles);

@@ -1,4 +1,4 @@
-//! What the threads of a replica were busy with, and which of them limits.
+//! Utilization of a replica's threads, and the thread that limits it.
 
 use super::{Growth, per};
 use crate::record::record;
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 record! {
-    /// Load of the threads that one stage of a replica has.
+    /// Utilization of the threads of one stage of a replica.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct StageThreads {
         /// Name of the stage: `core`, `network` or `verifiers`.
         pub stage: String,
         /// Number of its threads.
         pub threads: u16 ["threads"],
-        /// Processor time of all its threads per executed command.
+        /// CPU time of all its threads per executed command.
         pub us_per_command: Option<f64> ["us"],
-        /// Processor time of each of its threads, on average, by the measured time.
+        /// CPU time of its threads divided by their number and the measured time.
         pub busy_percent: f64 ["%"],
-        /// Commands per second that the stage could do if it had no pause: an upper bound.
+        /// Commands per second of the stage at full utilization: an upper bound.
         pub limit_per_s: Option<f64> ["commands/s"],
     }
 }
 
 record! {
-    /// Loads of the stages, at the replica with the busiest thread.
+    /// Utilization of the stages, at the replica with the busiest thread.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct ThreadLoads {
-        /// The replica.
+        /// The replica with the busiest thread.
         pub replica: ReplicaId,
-        /// The stage whose threads were busiest.
+        /// The stage with the busiest threads.
         pub limiting_stage: String,
-        /// An entry for each stage that has threads.
+        /// One entry per stage with threads.
         pub stages: Vec<StageThreads>,
     }
 }
@@ -40,8 +40,8 @@ record! {
 type Load = (&'static str, u16, u64);
 
 impl ThreadLoads {
-    /// Returns the loads over `window_ns` nanoseconds in which `commands` were executed; `None` if replicas did not
-    /// report them.
+    /// Returns the utilization over `window_ns` nanoseconds in which `commands` were executed; `None` if replicas did
+    /// not report it.
     pub(crate) fn of(growth: &Growth<'_>, window_ns: f64, commands: u64) -> Option<ThreadLoads> {
         let grown = |of: fn(&ThreadTimes) -> u64| growth.by_replica(|status| of(&status.threads));
         let core = grown(|times| times.core_ns);
@@ -64,7 +64,7 @@ impl ThreadLoads {
     }
 }
 
-/// Returns the CPU time of each of the threads, in nanoseconds.
+/// Returns the CPU time per thread, in nanoseconds.
 fn each_ns((_, threads, ns): &Load) -> u64 {
     ns / u64::from(*threads)
 }

@@ -1,4 +1,4 @@
-//! What was run, in words.
+//! Describes a run's cluster, settings and load in sentences.
 
 use super::BenchResult;
 use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, ReplyAuthentication, WorkloadKind};
@@ -44,7 +44,7 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
     format!("{blocks}, {votes}, clients {clients}{replies}, {transport}, leader {}", spec.node.consensus.leader)
 }
 
-/// Describes where replicas keep their journal, and whether it survives a power loss.
+/// Describes where replicas keep their journal, and whether it survives a power failure.
 pub(crate) fn describe_journal(result: &BenchResult) -> String {
     let spec = &result.spec;
     if !result.knows("journal") {
@@ -72,7 +72,7 @@ pub fn describe_load(spec: &BenchSpec) -> String {
     format!("{what}, {clients}, {pace}{reply}")
 }
 
-/// Describes what limited the throughput.
+/// Describes the bottleneck of the throughput.
 pub fn describe_bottleneck(result: &BenchResult) -> &'static str {
     match (result.client_bound, result.spec.pacing()) {
         (true, _) => "the clients: the cluster could have done more",
@@ -86,15 +86,15 @@ pub fn describe_memory(result: &BenchResult) -> String {
     optional((result.peak_rss_mb > 0.0).then_some(result.peak_rss_mb))
 }
 
-/// Number of proofs in the table; the JSON contains all of them.
+/// Maximum number of proofs in the table; the JSON contains all of them.
 const MAX_SHOWN_EVIDENCE: usize = 3;
 
-/// Returns the first proofs of misbehaviour, and how many more there are.
+/// Returns the first proofs of misbehaviour, and the number of further ones.
 pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
     first_of(&result.evidence)
 }
 
-/// Returns the first lines, and how many more there are.
+/// Returns the first lines, and the number of further ones.
 pub(crate) fn first_of(all: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = all.iter().take(MAX_SHOWN_EVIDENCE).cloned().collect();
     let more = all.len() - lines.len();

@@ -35,7 +35,7 @@ const CHAOS_LOAD: Duration = Duration::from_secs(24 * 3600);
 /// Does the same as [`run`], and passes each run of a search to `on_probe`.
 ///
 /// # Errors
-/// Those of [`run`].
+/// As [`run`].
 pub fn run_or_search(
     spec: &BenchSpec,
     options: &SimOptions,
@@ -62,7 +62,7 @@ pub fn run_or_search(
 /// thread.
 ///
 /// # Errors
-/// If the spec is impossible or a file is invalid. A violation is part of the result, not an error.
+/// If the spec is invalid or a file is invalid. A violation is part of the result, not an error.
 pub fn run(
     spec: &BenchSpec,
     options: &SimOptions,
@@ -79,10 +79,10 @@ fn run_once(
     run_with(spec, options, &options.cost_table()?, on_report)
 }
 
-/// Runs a spec once with a cost table that is already loaded. A recording names that of the options.
+/// Runs a spec once with a preloaded cost table. A recording names the table of the options.
 ///
 /// # Errors
-/// Those of [`run`].
+/// As [`run`].
 pub fn run_with(
     spec: &BenchSpec,
     options: &SimOptions,
@@ -103,7 +103,7 @@ pub fn run_with(
         options,
         Files { network: options.network()?, costs: costs.clone(), places: options.places()? },
     )?;
-    // Report errors of the workload here, before each thread creates its own.
+    // Reports errors of the workload early, before each thread creates its own.
     commands(spec)?;
     let workload = || commands(spec).expect("the same workload was created before");
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -124,7 +124,7 @@ pub fn run_with(
     Ok(result::collect(spec, options, &sim, reports, seeds, start.elapsed()))
 }
 
-/// Creates a recorder if a single seed is run.
+/// Creates a recorder if the run has a single seed.
 fn recorder(
     spec: &BenchSpec,
     options: &SimOptions,
@@ -150,7 +150,7 @@ pub fn sim_spec(spec: &BenchSpec, options: &SimOptions) -> Result<SimSpec, SimEr
     sim_spec_on(spec, options, files)
 }
 
-/// Contents of the files that options name.
+/// Contents of the files named by the options.
 pub(crate) struct Files {
     pub network: NetworkSpec,
     pub costs: CostTable,
@@ -166,7 +166,7 @@ fn check_transport(transport: TransportKind) -> Result<(), SimError> {
     Err(quorate_types::Fault::new("--transport", what, "set `sctp`, the one in user space").into())
 }
 
-/// Refuses senders off the path of a network file where no packets can be forged.
+/// Refuses off-path senders of a network file if the transport has no packets to forge.
 fn check_off_path(network: &NetworkSpec, transport: TransportKind, name: &str) -> Result<(), SimError> {
     let off_path = network.faults.iter().position(|fault| matches!(fault, FaultSpec::OffPath { .. }));
     match off_path.filter(|_| transport.carrier().association().is_none()) {
@@ -179,7 +179,7 @@ fn check_off_path(network: &NetworkSpec, transport: TransportKind, name: &str) -
     }
 }
 
-/// Returns a fault of a spec as the simulator's faults.
+/// Converts a fault of a spec to the simulator's faults.
 fn fault_specs(spec: &BenchSpec, fault: &Fault) -> Vec<FaultSpec> {
     let warmup_ms = spec.warmup.as_millis() as f64;
     let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
@@ -209,7 +209,7 @@ fn fault_specs(spec: &BenchSpec, fault: &Fault) -> Vec<FaultSpec> {
     }
 }
 
-/// Returns the input of the simulator for files that are already loaded.
+/// Returns the input of the simulator, given preloaded files.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
     check_transport(spec.node.transport)?;
@@ -259,8 +259,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     })
 }
 
-/// Returns the stages of a simulated replica that have threads, and cores, of their own. Without any it has one core,
-/// which leaves none over.
+/// Returns the stages of a simulated replica with threads and cores of their own. Without any, a replica has one core.
 fn stages(spec: &BenchSpec) -> ReplicaStages {
     let clients_sign = spec.node.client_authentication == ClientAuthentication::Ed25519;
     ReplicaStages::of(spec.node.replica_threads.of(1, 1, spec.replica_work()), clients_sign)

@@ -1,4 +1,4 @@
-//! Flags that `quorate sim` adds to those of `quorate bench`.
+//! Flags that `quorate sim` has in addition to those of `quorate bench`.
 
 use super::places::ClientPlaces;
 use crate::input;
@@ -44,25 +44,26 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel",
           default_value = "lan")]
     pub network: String,
-    /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas,
-    /// in its region; one in each of these regions; or a file [default: as the network file says].
+    /// Machines of the clients, which share the load: one in total; one per client; one per replica, in its region; one
+    /// in each of these regions; or a file [default: from the network file].
     #[arg(long, help_heading = SIMULATION, value_name = "one|clients|replicas|REGION,...|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_at: Option<ClientPlaces>,
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
-    /// Milliseconds that a packet takes over each link, one way; overrides the network's delays.
+    /// One-way delay of each link in milliseconds; overrides the network's delays.
     #[arg(long, help_heading = SIMULATION, value_name = "MS", value_parser = parse_delay)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
-    /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
+    /// Bandwidth of each network interface in Mbit/s, in either direction; 0: no limit; overrides the network's
+    /// bandwidth.
     #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "MBIT_PER_S",
           value_parser = parse_card)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_mbit_per_s: Option<u32>,
-    /// Microseconds of processor time per packet that a router takes from the cores of --cores before all others, as the
-    /// router of --host emulated does, which reports its own: `router_cpu_s` and `packets`.
+    /// CPU time per packet, in microseconds, that a router takes from the cores of --cores ahead of all threads, as
+    /// does the router of --host emulated. An emulated run reports its own as `router_cpu_s` and `packets`.
     #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "US", value_parser = parse_router_us)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_us: Option<f64>,
@@ -73,12 +74,12 @@ pub struct SimOptions {
     /// paper [default: the shipped table].
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none|paper")]
     pub costs: Option<String>,
-    /// Multiply all processor times of the cost table by this, for a machine that is slower than the table's.
+    /// Factor on all CPU times of the cost table; above 1 for a machine that is slower than the table's.
     #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "FACTOR",
           value_parser = parse_cpu_factor)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_factor: Option<f64>,
-    /// Whether signatures are actually created and verified.
+    /// Whether to create and verify real signatures.
     #[arg(long, hide_short_help = true, help_heading = SIMULATION, default_value = "modelled",
           value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
@@ -128,7 +129,7 @@ pub enum SimError {
     Interrupted,
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// `--stages` in a simulation whose work takes no time.
+    /// `--stages` in a simulation with zero costs.
     #[error("--stages, --costs: work takes no time, so its stages have no costs; help: omit --costs none, or --stages")]
     FreeStages,
     /// `--record` with several seeds.
@@ -148,7 +149,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Returns whether the arguments are wrong, rather than the run having failed.
+    /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             SimError::Interrupted | SimError::Recording(_) => false,
@@ -159,7 +160,7 @@ impl SimError {
 }
 
 impl SimOptions {
-    /// Returns the network, with the loss, the delay and the bandwidth of the flags if given.
+    /// Returns the network, with its loss, delay and bandwidth overridden by the flags.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
@@ -181,10 +182,10 @@ impl SimOptions {
         Ok(network)
     }
 
-    /// Returns the time that the router takes for a packet, if the cluster runs on this many cores.
+    /// Returns the router's time per packet, if the cluster runs on this many cores.
     ///
     /// # Errors
-    /// If each thread has a core of its own: then there is nothing that a router could take.
+    /// If each thread has a core of its own, since a router then has nothing to take from them.
     pub fn router(&self, cores: u32) -> Result<Duration, SimError> {
         match self.router_us {
             Some(us) if us > 0.0 && cores == 0 => Err(SpecError::Impossible(vec![Problem::new(

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 const FORMS: &str = "one, clients (a machine for each), replicas (a machine next to each), regions of the network such as \
                      ohio,oregon, or a file such as clients.toml";
-/// Ending of a file's name. Other names are regions.
+/// Suffix that marks a file name. Other names are regions.
 const FILE_ENDING: &str = ".toml";
 
 /// Places of the clients' machines.
@@ -31,7 +31,7 @@ struct Machines {
 }
 
 impl ClientPlaces {
-    /// Returns the places for the simulator. `read` returns the text of a file.
+    /// Returns the places for the simulator. `read` returns a file's text.
     ///
     /// # Errors
     /// If the file cannot be read or is invalid.
@@ -50,7 +50,7 @@ impl ClientPlaces {
         Ok(ClientsAt::Listed(machines.machine))
     }
 
-    /// Returns the path of the file that it names.
+    /// Returns the path of the file, if it is one.
     pub fn file(&self) -> Option<&str> {
         match self {
             ClientPlaces::File(path) => Some(path),

@@ -9,18 +9,18 @@ use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, SimSpec, recording_he
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Everything needed to reproduce a simulated run, including the contents of its files.
+/// All inputs of a simulated run, including the contents of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedRun {
     pub seed: u64,
     pub spec: BenchSpec,
     pub options: SimOptions,
-    /// Contents of the network file that the options name.
+    /// Contents of the network file of the options.
     pub network: NetworkSpec,
-    /// Contents of the cost table that the options name.
+    /// Contents of the cost table of the options.
     pub costs: CostTable,
-    /// Contents of the file with the places of the clients' machines, or the places themselves.
+    /// Places of the clients' machines, read from the file if one was given.
     #[serde(default)]
     pub places: ClientsAt,
 }

@@ -1,4 +1,4 @@
-//! Combines the reports of seeds into a result.
+//! Combines the reports of all seeds into a result.
 
 use super::SimOptions;
 use crate::partial::partial;
@@ -18,10 +18,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 record! {
-    /// Result of `quorate sim`: that of `quorate bench` for the first seed, and the simulator's own measurements.
+    /// Result of `quorate sim`: the figures of `quorate bench` for the first seed, and the simulator's own
+    /// measurements.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct SimResult {
-        /// The first seed's result. CPU times are those of the simulated machines.
+        /// The first seed's result, with the CPU times of the simulated machines.
         #[serde(flatten)]
         pub bench: BenchResult,
         /// Hash of the first seed's trace, the same on every machine.
@@ -36,31 +37,31 @@ record! {
         pub wall_seconds: f64 ["s"],
         /// Source of the cost table.
         pub costs: String,
-        /// What was charged over the first seed's measured time; null if the run ended early.
+        /// Charges over the first seed's measured time; null if the run ended early.
         pub charges: Option<Charges>,
-        /// How the threads got along with the cores over the first seed's measured time: the replicas, then the
-        /// machines of the clients.
+        /// Shares of the cores that threads received over the first seed's measured time: the replicas, then the
+        /// clients' machines.
         pub cores: Vec<CoreShare>,
-        /// The same, not by command.
+        /// The charges in total instead of per command.
         #[serde(skip)]
         pub charged: Option<Charged>,
-        /// Latency from the (intended) sending of a command to its commit at the replica nearest to its client, in the
-        /// first seed.
+        /// Latency from the (intended) send time of a command to its commit at the replica nearest to its client, in
+        /// the first seed.
         pub commit_latency_ms: Latency ["ms"],
-        /// The first seed's machines of clients.
+        /// The first seed's client machines.
         pub client_machines: Vec<MachineResult>,
-        /// A result for each seed.
+        /// One result per seed.
         pub seeds: Vec<SeedResult>,
-        /// Whether chaos disturbed the runs, so that the oracles alone judge them.
+        /// Whether chaos disturbed the runs, so that only the oracles judge them.
         #[serde(skip)]
         pub is_chaos: bool,
     }
 }
 
-/// Work that was charged by the cost table, per command completed.
+/// Work charged by the cost table, per completed command.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Charges {
-    /// The sum of all replicas.
+    /// Sum over all replicas.
     pub replicas: Vec<Share>,
     pub clients: Vec<Share>,
 }
@@ -71,14 +72,14 @@ impl Charges {
     }
 }
 
-/// A simulated thread's share of the cores, to compare with the kernel's `/proc/PID/task/TID/schedstat`.
+/// A simulated thread's share of the cores, comparable to the kernel's `/proc/PID/task/TID/schedstat`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CoreShare {
-    /// Part of the time in which it had a core.
+    /// Share of the time in which it had a core.
     pub runs_percent: f64,
-    /// Part of the time in which it had work and waited for a core.
+    /// Share of the time in which it had work and waited for a core.
     pub waits_percent: f64,
-    /// Number of times per second that it got a core.
+    /// Number of times per second that it was given a core.
     pub turns_per_s: f64,
 }
 
@@ -94,23 +95,23 @@ impl CoreShare {
 }
 
 record! {
-    /// Figures of one machine of clients.
+    /// Figures of one client machine.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     pub struct MachineResult {
         /// Region of the network; null if it has no regions.
         pub place: Option<String>,
-        /// Its home: the replica that it is next to, or the nearest.
+        /// Its home: the replica next to it, or the nearest one.
         pub replica: ReplicaId,
         /// Clients that it runs.
         pub clients: usize ["clients"],
-        /// Commands completed in the measured time; over all machines the sum is `committed_commands`.
+        /// Commands completed in the measured time; they add up to `committed_commands` over all machines.
         pub committed: u64 ["commands"],
         /// Commands completed per second.
         pub throughput_per_s: f64 ["commands/s"],
         /// Open loop: commands due in the measured time, but refused by overloaded replicas, or not sent because these
-        /// had asked for a pause.
+        /// had requested a pause.
         pub refused_commands: u64 ["commands"],
-        /// Mean latency from the intended sending to the completion: f+1 equal replies.
+        /// Mean latency from the intended send time to the completion: f+1 equal replies.
         pub mean_ms: Option<f64> ["ms"],
         /// Median of this latency.
         pub p50_ms: Option<f64> ["ms"],
@@ -120,7 +121,7 @@ record! {
         pub p99_ms: Option<f64> ["ms"],
         /// Highest latency.
         pub max_ms: Option<f64> ["ms"],
-        /// Mean latency from the intended sending to the commit at its home, before the block is executed.
+        /// Mean latency from the intended send time to the commit at its home, before the block is executed.
         pub commit_mean_ms: Option<f64> ["ms"],
         /// Median of the latency to the commit.
         pub commit_p50_ms: Option<f64> ["ms"],
@@ -181,16 +182,16 @@ pub struct SeedResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestFigures>,
     pub lost_packets: u64,
-    /// Segments that the stand-in for TCP sent again.
+    /// Segments retransmitted by the TCP model.
     pub retransmissions: u64,
-    /// Retransmission timeouts of the stand-in that expired.
+    /// Expired retransmission timeouts of the TCP model.
     pub rto_events: u64,
     pub tail_loss_probes: u64,
     /// Name of the oracle that reported a violation, and its message.
     pub oracle: Option<(String, String)>,
     /// The last views before the violation.
     pub transcript: Vec<String>,
-    /// The command that reproduces this seed.
+    /// Command that reproduces this seed.
     pub replay: String,
 }
 
@@ -290,7 +291,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let own = OfHost {
         is_simulated: true,
         crypto: report.charged.as_ref().map(|charged| crypto(charged, load)).unwrap_or_default(),
-        // A simulation counts only bytes of replicas.
+        // Only replicas' bytes are counted in a simulation.
         sent_by_clients: Some(0.0),
         client_bound,
         events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),
@@ -303,7 +304,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     BenchResult::of(&Measured { spec, load, growth, frontier: &Frontier::of(&report.seconds), agreement, own })
 }
 
-/// Returns what was charged for cryptography per completed command, as [`Charges`] are.
+/// Returns the charges for cryptography per completed command, like [`Charges`].
 fn crypto(charged: &Charged, load: Option<&LoadReport>) -> CryptoPerCommand {
     let completed = load.map_or(0, |load| load.completed);
     let of = |ledger: &Ledger| Primitives::of(completed, |primitive| Some(ledger.crypto_us(primitive)));

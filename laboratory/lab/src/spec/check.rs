@@ -1,4 +1,4 @@
-//! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
+//! Validates a spec: refuses invalid values and combinations before anything starts, and warns of surprising ones.
 
 use super::flat::{ENTRIES, flag_at, flag_of, flatten};
 use super::{
@@ -16,8 +16,8 @@ use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
 use std::collections::BTreeSet;
 
-/// Maximum outstanding bytes over all clients. Each replica stores them as well; replicas that are threads share the
-/// memory.
+/// Maximum outstanding bytes over all clients. Each replica stores them as well, and replicas in threads share the
+/// process's memory.
 const MAX_OUTSTANDING_BYTES: u64 = 256 << 20;
 
 pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
@@ -29,7 +29,7 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 }
 
 impl BenchSpec {
-    /// Returns whether votes, clients or replies carry codes.
+    /// Returns whether votes, clients or replies carry MACs.
     pub(crate) fn uses_codes(&self) -> bool {
         self.node.auth_profile.votes_by_mac()
             || self.node.client_authentication == ClientAuthentication::Mac
@@ -39,7 +39,7 @@ impl BenchSpec {
     /// Checks each value, and all values together.
     ///
     /// # Errors
-    /// Every problem found, each with the flags at fault and a remedy.
+    /// Every problem found, each with the responsible flags and a remedy.
     pub fn validate(&self) -> Result<(), SpecError> {
         let mut problems = Vec::new();
         self.check_ranges(&mut problems);
@@ -49,10 +49,10 @@ impl BenchSpec {
         if problems.is_empty() { Ok(()) } else { Err(SpecError::Impossible(problems)) }
     }
 
-    /// Checks for faults that only the simulator supports, and that this machine has the cores.
+    /// Refuses faults that only the simulator supports, and specs that need more cores than this machine has.
     ///
     /// # Errors
-    /// The flags at fault and a remedy.
+    /// The responsible flags and a remedy.
     pub fn validate_real(&self) -> Result<(), SpecError> {
         self.validate_real_faults()?;
         match self.lacking_cores() {
@@ -64,10 +64,10 @@ impl BenchSpec {
         }
     }
 
-    /// Checks for faults that only the simulator supports.
+    /// Refuses faults that only the simulator supports.
     ///
     /// # Errors
-    /// The flags at fault and a remedy.
+    /// The responsible flags and a remedy.
     pub fn validate_real_faults(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
         if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..) | Fault::OffPath(..))) {
@@ -88,7 +88,7 @@ impl BenchSpec {
         }
     }
 
-    /// Says that this machine lacks the cores of the spec; `None` if it has them.
+    /// Returns a message if this machine has fewer cores than the spec needs.
     pub fn lacking_cores(&self) -> Option<String> {
         let available = affinity::available();
         let lacks = self.cores as usize > available;
@@ -97,7 +97,7 @@ impl BenchSpec {
 
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
         let flat = flatten(self);
-        // The number of replicas is checked with that of faults.
+        // The number of replicas is checked together with the number of faults.
         for entry in ENTRIES.iter().filter(|entry| entry.name != "replicas") {
             let checked = entry.value_in(&flat).map_or(Ok(()), |value| entry.key.check(value));
             problems.extend(checked.err().map(|fault| problem(&flag_of(entry.name), fault.what, fault.help)));
@@ -189,7 +189,7 @@ impl BenchSpec {
                 help,
             ));
         }
-        // A default that is too large for the payload was lowered.
+        // Only explicit values are refused; a default that is too large for the payload was lowered.
         let is_given = self.outstanding.is_some() && self.rate.is_none() || self.load_profile.is_some();
         if let Pacing::Closed { outstanding } = self.most_pacing()
             && is_given
@@ -333,7 +333,7 @@ impl BenchSpec {
         })
     }
 
-    /// Returns the maximum number of commands that each client may keep outstanding, given their size; at least one.
+    /// Returns the maximum number of outstanding commands per client, given their size; at least one.
     pub(super) fn max_outstanding(&self) -> u32 {
         let all = MAX_OUTSTANDING_BYTES / self.command_bytes() as u64;
         u32::try_from(all / u64::from(self.clients.max(1))).unwrap_or(u32::MAX).max(1)
@@ -345,7 +345,7 @@ impl BenchSpec {
         (MAX_OUTSTANDING_BYTES as usize / self.command_bytes()).max(1)
     }
 
-    /// Returns warnings about a validated spec that works but may surprise, for the terminal and the report.
+    /// Returns warnings about a valid spec with surprising effects, for the terminal and the report.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.node.scheme.profile().unforgeable {
@@ -392,8 +392,8 @@ impl BenchSpec {
 }
 
 impl BenchSpec {
-    /// Warns of settings that verify aggregates which take long one after the other. The pairwise test of the settings
-    /// measured both.
+    /// Warns of settings that verify slow aggregates one after the other, as measured by the pairwise test of the
+    /// settings.
     fn slow_aggregates(&self) -> Option<String> {
         let scheme = self.node.scheme;
         if scheme != SchemeKind::BLS12_381 {
@@ -416,8 +416,8 @@ impl BenchSpec {
 }
 
 /// Returns a replica at which two faults contradict each other. A misbehaving replica may crash, but has only one
-/// misbehaviour, and a replica that is always silent must not crash. A replica that is killed twice has to be restarted
-/// before the second time.
+/// misbehaviour, and an always silent replica must not crash. A replica that is killed twice has to be restarted in
+/// between.
 fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
     let misbehaves = |fault| matches!(fault, Fault::Misbehave(..));
     let is_over_before =

@@ -13,7 +13,7 @@ pub use quorate_types::choice::nearest;
 pub use quorate_types::{BatchSize, Choice, Dissemination, PayloadPath, ReplicaThreads, ReplyMode};
 
 quorate_types::choice!(
-    /// Where the replicas run.
+    /// Place where the replicas run.
     Host, "host",
     /// All in this process, communicating over real sockets.
     Threads = "threads",

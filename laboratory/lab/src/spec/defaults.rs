@@ -1,21 +1,21 @@
-//! Defaults of commands that differ from those of `quorate bench`.
+//! Defaults of individual commands that differ from `quorate bench`.
 
 use super::choices::{ChannelKind, ClientAuthentication};
 
-/// Client authentication of `quorate testnet`: only a client itself should be able to send commands in its name.
+/// Client authentication of `quorate testnet`: only the client itself may send commands in its name.
 pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAuthentication::Ed25519;
 
-/// Channel of `quorate testnet`: its replicas may be on several hosts.
+/// Channel of `quorate testnet`, whose replicas may be on several hosts.
 pub const DEFAULT_TESTNET_CHANNEL: ChannelKind = ChannelKind::TLS;
 
-/// First port of `quorate testnet`, fixed so that its replicas find each other again after a restart.
+/// First port of `quorate testnet`; fixed, so that replicas find each other again after a restart.
 pub const DEFAULT_TESTNET_PORT: u16 = 7000;
 
-/// Flag with a default that differs from that of `quorate bench`.
+/// Flag whose default differs from `quorate bench`.
 pub(super) struct OwnDefault {
     pub key: &'static str,
     pub value: String,
-    /// Help, if it differs too.
+    /// Help text, if it also differs.
     pub help: Option<String>,
 }
 

@@ -11,10 +11,10 @@ pub enum SpecError {
     /// The file is invalid. The place is its path, the line, and the key if there is one.
     #[error(transparent)]
     File(Problem),
-    /// Flags that the command does not take.
+    /// Flags that the command does not accept.
     #[error(transparent)]
     Flag(Problem),
-    /// Values that are impossible, alone or together.
+    /// Values that are invalid, alone or together.
     #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
     Impossible(Vec<Problem>),
 }

@@ -17,24 +17,24 @@ pub enum Fault {
     Misbehave(Signers, Misbehaviour, When),
     /// `crash:2@4s`: the replica is killed.
     Crash(ReplicaId, Interval),
-    /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys attacks, from the start or from this time, to
-    /// the end or for this duration. Only in the simulator.
+    /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys attacks, from the start or this time, to the
+    /// end or for this duration. Simulator only.
     Hostile(Hostility, Option<Interval>, Option<Interval>),
-    /// `off-path:junk`, `off-path:handshakes@1s+500ms`: somebody off the path sends packets in the name of any address,
-    /// from the start or from this time, to the end or for this duration. Only in the simulator.
+    /// `off-path:junk`, `off-path:handshakes@1s+500ms`: an off-path attacker sends packets with arbitrary source
+    /// addresses, from the start or this time, to the end or for this duration. Simulator only.
     OffPath(Forgery, Option<Interval>, Option<Interval>),
-    /// `restart:2@8s+500ms`: the replica is killed, and restarted this much later; [`DEFAULT_AWAY`] if that is omitted.
+    /// `restart:2@8s+500ms`: the replica is killed, and restarted after this downtime, [`DEFAULT_AWAY`] if omitted.
     Restart(ReplicaId, Interval, Interval),
 }
 
 /// Times at which replicas misbehave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct When {
-    /// First start; `None` is the start of the warm-up.
+    /// First start; `None`: the start of the warm-up.
     pub at: Option<Interval>,
-    /// Duration; `None` is to the end.
+    /// Duration; `None`: to the end.
     pub lasts: Option<Interval>,
-    /// Time from one start to the next; `None` if the misbehaviour does not recur.
+    /// Period between starts; `None` if the misbehaviour does not recur.
     pub every: Option<Interval>,
 }
 
@@ -43,7 +43,8 @@ impl When {
     pub const ALWAYS: When = When { at: None, lasts: None, every: None };
 
     /// Returns the spans of misbehaviour that begin before `end_ms`, in milliseconds from the start of the measured
-    /// time. A start in the warm-up counts as 0; the end of a span may lie beyond `end_ms`, and is `None` if it lasts.
+    /// time. A start in the warm-up counts as 0. The end of a span may lie beyond `end_ms`; it is `None` if there is
+    /// none.
     pub fn spans_ms(self, end_ms: u64) -> impl Iterator<Item = (u64, Option<u64>)> {
         let start = self.at.map_or(0, Interval::as_millis);
         let starts = std::iter::successors(Some(start), move |start| Some(start + self.every?.as_millis()));
@@ -52,13 +53,13 @@ impl When {
     }
 }
 
-/// Default downtime of a replica that is restarted.
+/// Default downtime of a restarted replica.
 pub const DEFAULT_AWAY: Interval = Interval::from_millis(1000);
 
 pub use quorate_adversary::byzantine::Fault as Misbehaviour;
 
 impl Fault {
-    /// Returns the replicas at fault; none for a client or somebody off the path.
+    /// Returns the faulty replicas; none for a hostile client or an off-path attacker.
     pub fn replicas(self) -> Signers {
         match self {
             Fault::Misbehave(replicas, ..) => replicas,
@@ -67,12 +68,12 @@ impl Fault {
         }
     }
 
-    /// Returns whether it makes replicas silent from the start to the end.
+    /// Returns whether its replicas are silent from the start to the end.
     pub fn never_speaks(self) -> bool {
         matches!(self, Fault::Misbehave(_, how, When::ALWAYS) if how == Silent.into())
     }
 
-    /// Returns the start after the measurement began; `None` if the fault exists from the start.
+    /// Returns the start, relative to the start of the measured time; `None` if the fault exists from the beginning.
     pub fn at(self) -> Option<Interval> {
         match self {
             Fault::Misbehave(_, _, When { at, .. }) | Fault::Hostile(_, at, _) | Fault::OffPath(_, at, _) => at,
@@ -80,7 +81,7 @@ impl Fault {
         }
     }
 
-    /// Returns the time after the measurement began at which the fault is over, in milliseconds; `None` if it lasts.
+    /// Returns the end, in milliseconds from the start of the measured time; `None` if there is none.
     pub fn over_ms(self) -> Option<u64> {
         match self {
             Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
@@ -102,7 +103,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Returns a start and a duration as text. The duration counts only with a start.
+/// Formats a start and a duration. The duration counts only with a start.
 fn span(at: Option<Interval>, lasts: Option<Interval>) -> When {
     When { at, lasts: lasts.filter(|_| at.is_some()), every: None }
 }
@@ -121,7 +122,7 @@ impl fmt::Display for When {
 /// Text of a set of replicas: `0..4+7` is 0, 1, 2, 3 and 7.
 struct Replicas<'a>(&'a Signers);
 
-/// Minimum number of consecutive replicas that are written as a range.
+/// Minimum number of consecutive replicas written as a range.
 const MIN_RANGE: u16 = 3;
 
 impl fmt::Display for Replicas<'_> {
@@ -225,7 +226,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Parses the part after `crash:` or `restart:`. Errors have the reason and the valid forms.
+/// Parses the part after `crash:` or `restart:`. Errors give the reason and the valid forms.
 fn killed(kind: &str, who: &str, times: Option<&str>) -> Result<Fault, (String, &'static str)> {
     let is_restart = kind == RESTART;
     let forms = match is_restart {

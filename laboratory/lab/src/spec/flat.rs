@@ -1,5 +1,5 @@
-//! The flat form of a specification: one name for each key, wherever the types hold it, as files, flags, axes and
-//! results have it. Keys that reproduce single papers are in the table `[reproduction]`.
+//! Flat form of a specification, used by files, flags, axes and results: one name per key, independent of the nesting
+//! of types. Keys that reproduce single papers are in the table `[reproduction]`.
 
 use super::BenchSpec;
 use quorate_types::settings::{Flag, Key, REPRODUCTION, at, keys, set};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// The table of the switches, and the flag that sets one.
+/// Name of the table of switches, and of the flag that sets one.
 pub(crate) const TABLE: &str = "reproduction";
-/// Names and values; those of the switches in a table of their own.
+/// Names and values. The switches are in a table of their own.
 pub(crate) type Flat = Map<String, Value>;
 
 /// A key of a specification.
@@ -51,7 +51,7 @@ pub(crate) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     entries
 });
 
-/// The specification with defaults, as a tree. Only a specification without any pacing has a default one.
+/// The default specification as a tree. Only a specification without any pacing has a default pacing.
 static DEFAULT: LazyLock<Value> = LazyLock::new(|| tree(&BenchSpec { outstanding: None, ..BenchSpec::default() }));
 
 /// The defaults of `quorate bench`, in the flat form.
@@ -65,13 +65,13 @@ fn tree(spec: &BenchSpec) -> Value {
     BenchSpec::serialize(spec, serde_json::value::Serializer).expect("a spec is plain data")
 }
 
-/// Returns the value at the path of a key of a specification, or of its replicas' configuration.
+/// Returns the value at a key's path in a specification or in its replicas' configuration.
 pub(crate) fn value_at(spec: &BenchSpec, path: &str) -> Option<Value> {
     let tree = tree(spec);
     at(&tree, path).or_else(|| at(&tree["node"], path)).cloned()
 }
 
-/// Returns the flat form.
+/// Converts to the flat form.
 pub(crate) fn flatten(spec: &BenchSpec) -> Flat {
     let tree = tree(spec);
     let (mut flat, mut switches) = (Flat::new(), Flat::new());
@@ -88,7 +88,7 @@ pub(crate) fn flatten(spec: &BenchSpec) -> Flat {
 /// Returns the specification with these keys, and defaults for the others.
 ///
 /// # Errors
-/// The name that is unknown, or why a value is none.
+/// The unknown name, or the reason why a value is invalid.
 pub(crate) fn nest(flat: &Flat) -> Result<BenchSpec, String> {
     let mut tree = DEFAULT.clone();
     let switches = flat.get(TABLE).and_then(Value::as_object);
@@ -123,7 +123,7 @@ pub fn keys_of_flags() -> impl Iterator<Item = &'static str> {
     ENTRIES.iter().filter(|entry| !entry.is_switch()).map(|entry| entry.name)
 }
 
-/// Returns whether a key is one of the table `[reproduction]`.
+/// Returns whether a key belongs to the table `[reproduction]`.
 pub fn is_of_reproduction(key: &str) -> bool {
     entry(key).is_some_and(Entry::is_switch)
 }
@@ -141,7 +141,7 @@ pub(crate) fn flag_of(key: &str) -> String {
     }
 }
 
-/// Returns the flag of a key, given its name, or its path in the specification or in its replicas' configuration.
+/// Returns the flag of a key, given its name, or its path in the specification or the replicas' configuration.
 pub(crate) fn flag_at(path: &str) -> String {
     let has_path = |entry: &&Entry| entry.key.path.strip_prefix("node.").unwrap_or(&entry.key.path) == path;
     let table = path.split('.').next().unwrap_or(path);

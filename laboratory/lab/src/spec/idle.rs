@@ -1,10 +1,10 @@
-//! Settings that were made but have no effect, with the reasons.
+//! Explicit settings that have no effect, with the reasons.
 
 use super::flat::{DEFAULT_FLAT, ENTRIES, Entry, flag_at, flag_of, flatten, value_at};
 use super::{BenchSpec, Pacing, WorkloadKind};
 
 impl BenchSpec {
-    /// Returns the keys that were set but have no effect, each with the reason.
+    /// Returns the explicitly set keys without effect, each with the reason.
     pub(super) fn without_effect(&self) -> Vec<(&'static str, String)> {
         let complete = BenchSpec { node: self.template(), ..self.clone() };
         let declared = self.set().filter_map(|entry| {
@@ -43,7 +43,7 @@ impl BenchSpec {
         ENTRIES.iter().filter(move |entry| entry.value_in(&own) != entry.value_in(&DEFAULT_FLAT))
     }
 
-    /// Returns a sentence for each key that was set but has no effect in a simulation.
+    /// Returns a sentence for each explicitly set key without effect in a simulation.
     pub fn idle_in_simulation(&self) -> Vec<String> {
         let idle = self.set().filter(|entry| entry.key.mark("x-real").is_some());
         idle.map(|entry| {

@@ -1,9 +1,8 @@
 //! Spec of a `quorate bench` run: every flag of the command line and every key of an experiment file, defined once.
 //!
-//! [`BenchSpec`] holds the engine's own settings and those of the load and of the run. A key that is declared with a
-//! [`Flag`] is the flag (`--batch-bytes`) and the key of files and results (`batch_bytes`), in the [flat] form; its
-//! doc comment is the help. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the
-//! defaults.
+//! [`BenchSpec`] holds the settings of the engine, the load and the run. A key declared with a [`Flag`] is both the
+//! flag (`--batch-bytes`) and the key of files and results (`batch_bytes`), in the [flat] form; its doc comment is the
+//! help. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the defaults.
 
 mod check;
 mod choices;
@@ -50,7 +49,7 @@ use quorate_types::{Certificate, Quorum, ReplicaId, ReplicaWork};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Help heading of the flags that most runs need, in `bench` and `sim`.
+/// Help heading of the flags for most runs, in `bench` and `sim`.
 pub const COMMON: &str = "Common";
 
 /// Outstanding commands per client if neither `outstanding` nor `rate` is given.
@@ -62,39 +61,39 @@ pub const DEFAULT_SEARCH_P99_MS: u64 = 100;
 /// First rate of a search if `rate` is not given, in commands per second.
 pub const DEFAULT_SEARCH_RATE: u64 = 1000;
 
-/// The size of a journal's segment is a multiple of this.
+/// Unit of a journal's segment size.
 const SEGMENT_UNIT_BYTES: u64 = 512;
-/// Maximum number of clients that one machine runs.
+/// Maximum number of clients per machine.
 const MAX_CLIENTS: u64 = 10_000;
-/// Maximum number of outstanding commands over all clients; each is remembered until it is answered.
+/// Maximum number of outstanding commands over all clients; each takes memory until it is answered.
 const MAX_OUTSTANDING: u64 = 16_000_000;
 /// Maximum rate of an open loop, in commands per second.
 const MAX_RATE: u64 = 100_000_000;
 /// Maximum number of records: every replica holds the key-value store in memory.
 const MAX_RECORDS: u64 = 10_000_000;
-/// Maximum seed: the largest integer of an experiment file.
+/// Maximum seed: the largest integer in an experiment file.
 const MAX_SEED: u64 = i64::MAX as u64;
 /// Maximum of `search_p99_ms`: one hour.
 const MAX_SEARCH_P99_MS: u64 = 60 * 60 * 1000;
-/// Maximum number of simulated cores; a real machine has what it has.
+/// Maximum number of simulated cores.
 const MAX_CORES: u64 = 1024;
-/// Maximum time that a client's command waits for others: a minute.
+/// Maximum of `bundle_wait_ms`: one minute.
 const MAX_BUNDLE_WAIT_MS: u64 = 60_000;
 
-/// Maximum bytes of an encoded command without its payload: identifiers, lengths, a key, an operation.
+/// Maximum size of an encoded command without its payload: identifiers, lengths, a key, an operation.
 const COMMAND_OVERHEAD_BYTES: usize = 64;
 
-/// Complete specification of one benchmark.
+/// Specification of one benchmark.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct BenchSpec {
-    /// Settings of every replica, as in `config.toml`; [`BenchSpec::template`] completes them.
+    /// Settings of every replica, as in `config.toml`, completed by [`BenchSpec::template`].
     pub node: NodeConfig,
     /// Number of replicas, n.
     #[schemars(range(min = 1, max = MAX_REPLICAS), extend("x-flag" = Flag::under(CLUSTER).value("N").common()))]
     pub replicas: u32,
-    /// Bounds of the retransmission timeout and delay of acknowledgements. Default: `auto`; with `tcp` the kernel's own,
-    /// or those of the network file. With `tcp` only in emulated and simulated networks.
+    /// Bounds of the retransmission timeout and of the delay of acknowledgements. Default: `auto`; with `tcp` the
+    /// kernel's own, or the network file's. With `tcp` only in emulated and simulated networks.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-with" = With::one("transport", &["tcp", "rudp", "sctp", "sctp-kernel"])))]
@@ -127,8 +126,7 @@ pub struct BenchSpec {
     pub rate: Option<u64>,
     /// Load that changes over the measured time, instead of `rate` or `outstanding`. Rates: `ramp:1000..50000/30s`
     /// (evenly over 30 s), `steps:1000,2000,4000/10s` (10 s each), `double-rate:1000/5s`. Commands outstanding per
-    /// client: `double:20/5s`, `double:20..640/5s`. Sets `duration` unless that is given; the result has a row for each
-    /// step.
+    /// client: `double:20/5s`, `double:20..640/5s`. Sets `duration` unless given; the result has a row per step.
     #[schemars(with = "Option<String>", extend("x-flag" = Flag::under(LOAD).value("PROFILE").rare()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_profile: Option<LoadProfile>,
@@ -142,17 +140,17 @@ pub struct BenchSpec {
     /// Maximum number of commands in one message of a client.
     #[schemars(range(min = 1, max = MAX_BUNDLE_COMMANDS), extend("x-flag" = Flag::under(LOAD).value("COMMANDS")))]
     pub bundle: u32,
-    /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
-    /// in its latency. With 0, commands leave in bursts at most 1 ms apart, or at once below 9,000 per second.
+    /// Open loop: maximum time that a due command waits for others to fill its message, in milliseconds. The wait is
+    /// part of its latency. With 0, commands leave in bursts at most 1 ms apart, or immediately below 9,000 per second.
     #[schemars(range(max = MAX_BUNDLE_WAIT_MS), extend("x-flag" = Flag::under(LOAD).value("MS").rare()))]
     pub bundle_wait_ms: u64,
     /// Time under load before measuring begins: `500ms`, `2s`, `1m`.
     #[schemars(with = "String", extend("x-flag" = Flag::under(LOAD).value("TIME")))]
     pub warmup: Interval,
-    /// Time measured: `500ms`, `10s`, `1m`.
+    /// Measured time: `500ms`, `10s`, `1m`.
     #[schemars(with = "String", extend("x-flag" = Flag::under(LOAD).value("TIME").common()))]
     pub duration: Interval,
-    /// Number of single requests that the result lists, drawn at random from all of the measured time.
+    /// Number of requests to list in the result, drawn at random from the whole measured time.
     #[schemars(range(max = MAX_SAMPLES), extend("x-flag" = Flag::under(LOAD).value("REQUESTS").rare()))]
     pub samples: u32,
     /// Seed of all randomness in the load.
@@ -181,7 +179,7 @@ pub struct BenchSpec {
     #[schemars(with = "Vec<String>", extend("x-flag" = Flag::under(RUN).value("FAULT")))]
     pub fault: Vec<Fault>,
     /// Record every input of the replicas for `quorate replay`. `bench` writes one file per replica into the directory
-    /// DIR, or with R:FILE only that of replica R to FILE; `sim` writes a single file.
+    /// DIR, or with R:FILE only replica R's to FILE; `sim` writes a single file.
     #[schemars(with = "Option<String>", extend("x-flag" = Flag::under(RUN).value("DIR|R:FILE")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
@@ -189,8 +187,8 @@ pub struct BenchSpec {
     #[schemars(range(min = 1, max = MAX_LIMIT_MB), extend("x-flag" = Flag::under(RUN).value("MB").rare()))]
     #[schemars(extend("x-with" = With::other("record", &["absent"])))]
     pub record_limit_mb: u64,
-    /// Rate of the leader's line in bits per second, with K, M, G or T: the result says how much of it the leader used,
-    /// and how many commands per second it would carry.
+    /// Rate of the leader's link in bits per second, with K, M, G or T, for its utilization and its maximum commands
+    /// per second in the result.
     #[schemars(with = "String", extend("x-flag" = Flag::under(OUTPUT).value("BITS_PER_S").rare()))]
     pub line_rate: Rate,
     /// Write the result as JSON to this file; `-` is standard output.
@@ -255,8 +253,8 @@ impl Default for BenchSpec {
 }
 
 impl BenchSpec {
-    /// Returns closed or open loop, with the first pace if it changes. [`BenchSpec::validate`] refuses a spec that sets
-    /// several of them.
+    /// Returns closed or open loop, with the first pace of a changing load. [`BenchSpec::validate`] refuses a spec that
+    /// sets several of them.
     pub fn pacing(&self) -> Pacing {
         match (&self.load_profile, self.rate, self.outstanding) {
             (Some(profile), ..) => profile.first(),
@@ -280,7 +278,7 @@ impl BenchSpec {
         check::quorum(self).expect("a validated spec has a possible committee")
     }
 
-    /// Returns what decides how many threads its replicas gain from.
+    /// Returns the properties that determine the useful number of threads per replica.
     pub fn replica_work(&self) -> ReplicaWork {
         ReplicaWork {
             clients_sign: self.node.client_authentication == ClientAuthentication::Ed25519,
@@ -288,13 +286,13 @@ impl BenchSpec {
         }
     }
 
-    /// Returns the bytes of a certificate by a quorum without attachments, without its statement.
+    /// Returns the size of a quorum's certificate in bytes, without attachments and without its statement.
     pub fn certificate_bytes(&self) -> u64 {
         let quorum = self.quorum();
         Certificate::bytes_of_quorum(self.node.scheme.profile().shape(quorum.replicas()), &quorum) as u64
     }
 
-    /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the commands of a block,
+    /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the block's commands,
     /// the outstanding commands, and the largest block's bytes.
     pub fn bundle_commands(&self) -> usize {
         let outstanding = match self.most_pacing() {
@@ -312,8 +310,8 @@ impl BenchSpec {
         self.payload as usize + COMMAND_OVERHEAD_BYTES
     }
 
-    /// Returns the settings of every replica, with those that follow from the rest of the specification: the
-    /// application, the journal, and blocks retained for a new view of PBFT, which may propose any slot of the window
+    /// Returns the settings of every replica, completed from the rest of the specification: the application, the
+    /// journal, and the retained blocks, which a new view of PBFT needs because it may propose any slot of the window
     /// again.
     pub fn template(&self) -> NodeConfig {
         let mut node = self.node.clone();
@@ -321,7 +319,7 @@ impl BenchSpec {
         node.retransmission.profile = self.retransmission.unwrap_or(node.retransmission.profile);
         let consensus = &mut node.consensus;
         consensus.retained_blocks = consensus.retained_blocks.max(consensus.window.min(MAX_WINDOW as u64) as usize);
-        // Two of the largest blocks fit into a segment.
+        // A segment holds two of the largest blocks.
         let segment_bytes = (2 * consensus.batch_bytes as u64).next_multiple_of(SEGMENT_UNIT_BYTES);
         node.journal.kind = self.journal();
         node.journal.segment_bytes = node.journal.segment_bytes.max(segment_bytes);
@@ -333,7 +331,7 @@ impl BenchSpec {
         self.template().consensus
     }
 
-    /// Returns where replicas keep their promises.
+    /// Returns the kind of the replicas' journals.
     pub fn journal(&self) -> JournalKind {
         self.journal.unwrap_or(match self.host {
             Host::Threads => JournalKind::Memory,

@@ -7,17 +7,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Rows of a ramp in the result, each for an equal part of its time.
+/// Rows of a ramp in the result, each covering an equal part of its time.
 pub const RAMP_ROWS: u32 = 10;
 /// Steps of a doubling load without an upper bound.
 pub const DEFAULT_DOUBLING_STEPS: u32 = 6;
 
-/// Course of the load over the measured time. The last value holds to its end.
+/// Course of the load over the measured time. The last value holds until the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadProfile {
-    /// `ramp:1000..50000/30s`: the rate changes evenly from one value to another, in commands per second.
+    /// `ramp:1000..50000/30s`: the rate changes linearly from one value to another, in commands per second.
     Ramp { from: u64, to: u64, over: Interval },
-    /// `steps:1000,2000,4000/10s`: these rates, each for this long.
+    /// `steps:1000,2000,4000/10s`: these rates, each for this duration.
     Steps { rates: Vec<u64>, each: Interval },
     /// `double:20/5s`, `double:20..640/5s`: commands outstanding per client double after this time.
     Double(Doubling),
@@ -63,7 +63,7 @@ impl LoadProfile {
         }
     }
 
-    /// Returns the time from the start to the end of the last step.
+    /// Returns the end of the last step, from the start.
     pub fn lasts(&self) -> Interval {
         let (each, steps) = match self {
             LoadProfile::Ramp { over, .. } => (*over, 1),
@@ -76,7 +76,7 @@ impl LoadProfile {
         Interval::from_millis(milliseconds.min(super::MAX_INTERVAL_MS))
     }
 
-    /// Returns the pace before the first step, which is that of its start.
+    /// Returns the pace before the first step, the same as at its start.
     pub fn first(&self) -> Pacing {
         match self {
             LoadProfile::Ramp { from: rate, .. } | LoadProfile::DoubleRate(Doubling { first: rate, .. }) => {

@@ -19,14 +19,14 @@ use toml::de::{DeTable, DeValue};
 /// One key of a specification, with the flag of `quorate bench` that sets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Key as in a file: `batch_bytes`.
+    /// Key in a file: `batch_bytes`.
     pub key: String,
-    /// Flag as on the command line: `--batch-bytes`, or `--reproduction` for a key of its table.
+    /// Flag on the command line: `--batch-bytes`, or `--reproduction` for a key of its table.
     pub flag: String,
     /// One of [`CLUSTER`], [`LOAD`], [`RUN`], [`OUTPUT`] and [`REPRODUCTION`].
     pub heading: String,
     pub help: String,
-    /// Value of the key; several for a repeatable flag, none if nothing is set.
+    /// Values of the key; several for a repeatable flag, none if nothing is set.
     pub values: Vec<String>,
     /// Whether the value is the default.
     pub is_default: bool,
@@ -35,7 +35,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns its name in a report: the flag, or the key of a table.
+    /// Returns its name in a report: the flag, or the table's key.
     pub fn name(&self) -> String {
         if self.heading == REPRODUCTION { self.key.clone() } else { self.flag.clone() }
     }
@@ -46,7 +46,7 @@ impl Setting {
 #[derive(Clone, Debug)]
 pub struct BenchArgs(pub BenchSpec);
 
-/// Flags of `quorate client load`: those under [`LOAD`] and [`OUTPUT`]. All others are refused by name.
+/// Flags of `quorate client load`: those under [`LOAD`] and [`OUTPUT`]. Others are refused by name.
 #[derive(Clone, Debug)]
 pub struct LoadArgs(pub BenchSpec);
 
@@ -62,17 +62,17 @@ pub struct ClusterArgs(pub BenchSpec);
 #[derive(Clone, Debug)]
 pub struct TortureArgs(pub BenchSpec);
 
-/// Subset of the flags that one command takes.
+/// Subset of the flags accepted by one command.
 struct Flags {
     /// Keys or headings of its flags.
     own: &'static [&'static str],
     /// Name of the subset, for refusals.
     owner: &'static str,
-    /// Whether the command takes a key of the table `[reproduction]`.
+    /// Whether the command accepts a key of the table `[reproduction]`.
     takes_switch: fn(&str) -> bool,
-    /// Flags that an outer command has for itself.
+    /// Flags that an outer command claims for itself.
     outer: &'static [&'static str],
-    /// Defaults that differ from those of `quorate bench`.
+    /// Defaults that differ from `quorate bench`.
     defaults: fn() -> Vec<OwnDefault>,
 }
 
@@ -126,8 +126,8 @@ args!(
     Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster", is_of_the_cluster) }
 );
 
-/// Returns whether a switch changes what replicas send, so that a directory of `quorate testnet` may have it. The others
-/// change how a benchmark's replicas work.
+/// Returns whether a switch changes the replicas' messages, so that a directory of `quorate testnet` may have it. The
+/// others change how the replicas of a benchmark work.
 fn is_of_the_cluster(key: &str) -> bool {
     entry(key).is_some_and(|entry| entry.is_switch() && entry.key.table().ends_with("consensus"))
 }
@@ -142,7 +142,7 @@ impl Entry {
             .help(summary(&doc).to_owned())
             .long_help(doc)
             .hide_short_help(self.flag.is_rare)
-            // `-5s` is an impossible duration, not another flag.
+            // `-5s` is an invalid duration, not another flag.
             .allow_negative_numbers(true)
             .allow_hyphen_values(["TIME", "BITS_PER_S"].contains(&self.flag.value.unwrap_or_default()));
         if self.key.takes("boolean") {
@@ -165,7 +165,7 @@ impl Entry {
         }
     }
 
-    /// Parses the text of a value; for a list, of one item. The range of a number is checked later, since it may also
+    /// Parses the text of a value, or of one item of a list. The range of a number is checked later, since it may also
     /// come from a file.
     fn parse(&'static self, text: &str) -> Result<Value, String> {
         let number = text.parse::<u64>().ok().filter(|_| self.key.takes("integer"));
@@ -194,7 +194,7 @@ fn summary(doc: &str) -> &str {
     doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
 }
 
-/// Returns why a text is no number of faulty replicas, and recognises a value that was meant for `--fault`.
+/// Returns the error for an invalid number of faulty replicas. Recognises a value that was meant for `--fault`.
 fn not_faults(text: &str) -> String {
     match text.parse::<super::Fault>() {
         Ok(fault) => format!("--faults is the number of faulty replicas to tolerate; did you mean `--fault {fault}`?"),
@@ -231,8 +231,8 @@ impl Flags {
         self.own.contains(&entry.flag.heading) || self.own.contains(&entry.name)
     }
 
-    /// Adds the flags of a spec, and hides those that the command does not take. They are still parsed, so that a
-    /// refusal can name the command that takes them.
+    /// Adds the flags of a spec, and hides those that the command does not accept. They are still parsed, so that the
+    /// error can name the command that accepts them.
     fn add_to(&self, command: Command) -> Command {
         let shows_common = [CLUSTER, LOAD].iter().all(|heading| self.own.contains(heading));
         let has_switches = keys_of_reproduction().iter().any(|key| (self.takes_switch)(key));
@@ -252,7 +252,7 @@ impl Flags {
         })
     }
 
-    /// Says why the command does not take a key as a flag.
+    /// Returns the error for a key that the command does not accept as a flag.
     fn refusal(&self, key: &str) -> Problem {
         let long = format!("--{}", key.replace('_', "-"));
         if is_of_reproduction(key) && (self.takes_switch)(key) {
@@ -263,7 +263,7 @@ impl Flags {
         Problem::new(place, format!("is not a flag of {}", self.owner), "omit it; `quorate bench` takes it")
     }
 
-    /// Parses a word `KEY=VALUE` of the table `[reproduction]`.
+    /// Parses `KEY=VALUE` of the table `[reproduction]`.
     fn switch(&self, word: &str) -> Result<(String, Value), SpecError> {
         let refuse =
             |what: String, help: String| SpecError::Flag(Problem::new(format!("--{TABLE} {word}"), what, help));
@@ -324,7 +324,7 @@ impl Flags {
             return Err(SpecError::Flag(self.refusal(key)));
         }
         explicit.insert(TABLE.into(), Value::Object(switches));
-        // A flag for one pacing replaces the file's choice of another; validation refuses two as flags.
+        // A flag for one pacing replaces the file's choice of another; validation refuses two such flags.
         const PACINGS: [&str; 3] = ["rate", "outstanding", "load_profile"];
         if PACINGS.iter().any(|pacing| explicit.contains_key(*pacing)) {
             PACINGS.iter().for_each(|pacing| {
@@ -437,7 +437,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Flat, SpecError> {
     Ok(values)
 }
 
-/// Refuses a whole number that no integer holds, with the range of its key.
+/// Refuses a whole number beyond 64 bits, with the range of its key.
 fn check_number(name: &str, place: &Spanned<DeValue>, text: &str, shown: &str) -> Result<(), SpecError> {
     let Some(number) = place.as_ref().as_integer() else { return Ok(()) };
     if i64::from_str_radix(number.as_str(), number.radix()).is_ok() {
@@ -448,7 +448,7 @@ fn check_number(name: &str, place: &Spanned<DeValue>, text: &str, shown: &str) -
     Err(file_error(text, shown, place.span().start, Some(name), &what, help))
 }
 
-/// Refuses the first key of a table that is none of `known`.
+/// Refuses the first key of a table outside `known`.
 fn check_names(table: &DeTable<'_>, known: &[&str], of: &str, text: &str, shown: &str) -> Result<(), SpecError> {
     let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.as_ref().as_ref())) else { return Ok(()) };
     let name: &str = key.as_ref().as_ref();
@@ -460,7 +460,7 @@ fn check_names(table: &DeTable<'_>, known: &[&str], of: &str, text: &str, shown:
     Err(file_error(text, shown, key.span().start, Some(name), &format!("is not a key of {of}"), help))
 }
 
-/// Returns the help for the value of a key.
+/// Returns the help for a key's value.
 fn help_value(entry: &Entry, value: &Spanned<DeValue>) -> String {
     let names = entry.key.names();
     match nearest(value.as_ref().as_str().unwrap_or_default(), &names) {
@@ -542,7 +542,7 @@ impl BenchSpec {
             for value in &setting.values {
                 let value =
                     if setting.heading == REPRODUCTION { format!("{}={value}", setting.key) } else { value.clone() };
-                // A path that looks like a flag must be joined to its own flag.
+                // A path that looks like a flag must be attached to its own flag with `=`.
                 if value.starts_with('-') && value != "-" {
                     words.push(format!("{}={value}", setting.flag));
                 } else {

@@ -1,5 +1,5 @@
-//! Profiles of retransmission for TCP: in the simulator those of its stand-in, in an emulated network settings of the
-//! namespaces. On other hosts the kernel's timeouts stay as they are.
+//! Retransmission profiles for TCP: applied to the TCP model in the simulator, and to the namespaces' settings in an
+//! emulated network. On other hosts the kernel's timeouts stay unchanged.
 
 use super::{BenchSpec, Host};
 use quorate_network::transports::retransmission::MARGIN;
@@ -8,7 +8,7 @@ use quorate_simulator::NetworkSpec;
 use quorate_simulator::network::Endpoints;
 
 impl BenchSpec {
-    /// Returns the profile that TCP is to follow; `None` for other transports, or without `--retransmission`.
+    /// Returns the retransmission profile for TCP; `None` for other transports, or without `--retransmission`.
     pub(crate) fn tcp_profile(&self) -> Option<RetransmissionProfile> {
         self.retransmission.filter(|_| self.node.transport == TransportKind::TCP)
     }
@@ -25,8 +25,8 @@ impl BenchSpec {
     }
 }
 
-/// Gives a network's TCP the timeouts of a profile. With `auto`, the minimum is the smallest round trip of the network
-/// plus what other transports add to it.
+/// Applies a profile's timeouts to a network's TCP. With `auto`, the minimum is the network's smallest round trip plus
+/// the same margin as in other transports.
 pub(crate) fn apply(profile: RetransmissionProfile, network: &mut NetworkSpec, endpoints: &Endpoints<'_>) {
     let bounds = profile.bounds();
     let margin_ms = MARGIN.as_secs_f64() * 1e3 + bounds.ack_delay_ms as f64;

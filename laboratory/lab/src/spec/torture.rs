@@ -1,4 +1,4 @@
-//! Retention under `quorate torture`: replicas keep few blocks, so that a restarted replica has to fetch a state.
+//! Retention under `quorate torture`: replicas keep few blocks, so that a restarted replica must fetch a state.
 
 use super::BenchSpec;
 use super::defaults::OwnDefault;
@@ -12,10 +12,10 @@ pub const DEFAULT_TORTURE_WINDOW: u64 = 64;
 pub const DEFAULT_TORTURE_CHECKPOINT_INTERVAL: u64 = 16;
 /// Minimum number of retained blocks.
 const MIN_RETAINED_BLOCKS: u64 = 64;
-/// Minimum number of checkpoints that the retained blocks span. A state is written every half of that, and a replica
-/// that starts from a state needs the blocks after it.
+/// Minimum number of checkpoints spanned by the retained blocks. A state is written every half of this span, and a
+/// replica that starts from a state needs the blocks after it.
 const MIN_RETAINED_CHECKPOINTS: u64 = 2;
-/// KiB of bundles to retain per block.
+/// Retained bundle bytes per block, in KiB.
 const RETAINED_KIB_PER_BLOCK: usize = 1;
 
 /// Blocks that the replicas of a tortured cluster keep for peers that were down.
@@ -55,7 +55,7 @@ impl fmt::Display for Retention {
     }
 }
 
-/// Returns the defaults that differ from those of `quorate bench`.
+/// Returns the defaults that differ from `quorate bench`.
 pub(super) fn defaults() -> Vec<OwnDefault> {
     let help = format!(
         "PBFT: maximum number of slots in use above the last stable checkpoint. Under any protocol, replicas keep \

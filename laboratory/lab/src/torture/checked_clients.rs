@@ -17,7 +17,7 @@ pub struct CheckedClients {
 }
 
 impl CheckedClients {
-    /// Starts `count` clients. They use keys of eight bytes, which no other client may write.
+    /// Starts `count` clients. They use eight-byte keys, which no other client may write.
     ///
     /// # Errors
     /// If the operating system cannot start a thread.

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// A value contains the number of its client, so no value is written twice.
+/// Bit position of the client's number in a value, so that no value is written twice.
 const CLIENT_SHIFT: u32 = 40;
-/// Maximum time to resend a command before its outcome counts as unknown; longer than any fault.
+/// Maximum time to retry a command before its outcome counts as unknown; longer than any fault.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause before the next attempt to connect to enough replicas.
+/// Pause between attempts to connect to enough replicas.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Observation of a client, in chronological order.

@@ -1,4 +1,4 @@
-//! Histories of the key-value store as clients observe them, and a check that they are linearizable.
+//! Histories of the key-value store as observed by clients, and a linearizability check.
 //!
 //! Keys are independent, so each is checked on its own as a register (P-compositionality: Horn and Kroening, FORTE
 //! 2015). Each value is written at most once and names its client, so a lost or repeated write makes the history
@@ -101,7 +101,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
         moments.push((operation.returned_ns, true, at));
     }
     moments.sort_unstable();
-    // To the checker, each operation is a process of its own.
+    // Treats each operation as a process of its own.
     let actions = moments.into_iter().map(|(_, returned, at)| {
         let said = (operations[at].request, operations[at].answer);
         (at, if returned { Action::Response(said) } else { Action::Call(said) })

@@ -4,7 +4,7 @@
 use super::history::{Operation, is_linearizable};
 use std::collections::BTreeMap;
 
-/// Number of keys in use at a time.
+/// Number of keys in use at the same time.
 pub const KEYS: u64 = 16;
 /// Number of operations after which all clients move on to fresh keys. The checker needs memory quadratic in the
 /// operations per key.
@@ -20,7 +20,7 @@ pub struct Violation {
 
 /// Collects operations by key, and checks each key once no client uses it.
 pub struct HistoryChecker {
-    /// By client, the generation of keys that it uses.
+    /// Current generation of keys of each client.
     generations: Vec<u64>,
     open: BTreeMap<u64, Vec<Operation>>,
     operations: u64,
@@ -48,7 +48,7 @@ impl HistoryChecker {
         self.open.entry(operation.key).or_default().push(operation);
     }
 
-    /// Notes that a client has reported all its operations on keys of earlier generations. Checks the keys that no
+    /// Records that a client has reported all its operations on keys of earlier generations. Checks the keys that no
     /// client uses any more.
     pub fn on_reached(&mut self, client: usize, generation: u64) {
         self.generations[client] = generation;

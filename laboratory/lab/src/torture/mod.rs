@@ -28,7 +28,7 @@ use thiserror::Error;
 
 /// Interval between checks of the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time until the cluster answers again once all replicas have returned; more is a stall.
+/// Maximum time from the return of all replicas to the first answer; more is a stall.
 const MAX_RECOVERY: Duration = Duration::from_secs(60);
 /// Timeout for reading the status of the replicas.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
@@ -55,13 +55,13 @@ impl TortureError {
         matches!(self, TortureError::Bench(error) if error.is_disk_trouble())
     }
 
-    /// Returns whether the arguments are wrong, rather than the run having failed.
+    /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         matches!(self, TortureError::Bench(error) if error.is_wrong_call())
     }
 }
 
-/// Tortures a cluster of the shape of `spec`, as processes on this machine. Reports each fault to `on_blow`.
+/// Tortures a cluster as specified by `spec`, as processes on this machine. Reports each fault to `on_blow`.
 ///
 /// # Errors
 /// If the cluster or its clients cannot run. A safety violation is part of the verdict, not an error.
@@ -144,7 +144,7 @@ fn torment(
     Ok(course)
 }
 
-/// Waits for `time`, or until the run is asked to end.
+/// Waits for `time`, or until a request to end the run.
 fn pause(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time && partial::goes_on() {
@@ -171,8 +171,8 @@ fn strike(injection: &Injection, processes: &mut Processes) -> Result<(), BenchE
     Ok(())
 }
 
-/// Waits until a command sent from now on must have been answered, and returns the duration; `None` if it takes too
-/// long. Each client had at most one command in flight, so one answer more than there are clients is enough.
+/// Waits until a command sent from now on must have been answered, and returns the elapsed time; `None` if it takes too
+/// long. Each client has at most one command in flight, so one more answer than there are clients is enough.
 fn await_answer(ground: &Ground, processes: &mut Processes) -> Result<Option<Duration>, BenchError> {
     let (start, before) = (Instant::now(), ground.answered.load(Ordering::SeqCst));
     let enough = before + ground.clients as u64 + 1;

@@ -11,7 +11,7 @@ use std::time::Duration;
 const CALM_MS: std::ops::Range<u64> = 200..2_500;
 /// Range of the victims' downtime, in milliseconds.
 const AWAY_MS: std::ops::Range<u64> = 0..3_000;
-/// Range of the time between the returns of two victims, in milliseconds.
+/// Range of the time between two victims' returns, in milliseconds.
 const STAGGER_MS: std::ops::Range<u64> = 0..500;
 
 /// Kind of a fault.
@@ -27,7 +27,7 @@ pub enum Kind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Injection {
     pub kind: Kind,
-    /// In the order of their return.
+    /// Victims, in the order of their return.
     pub victims: Vec<ReplicaId>,
     /// Pause before the fault.
     pub calm: Duration,
@@ -60,7 +60,7 @@ impl Plan {
 impl Iterator for Plan {
     type Item = Injection;
 
-    /// Draws one victim, f or all, with equal probability. Two of three faults kill.
+    /// Draws one victim, f or all, with equal probability. Two thirds of the faults are kills.
     fn next(&mut self) -> Option<Injection> {
         let (random, n) = (&mut self.random, self.quorum.replicas());
         let mut victims: Vec<ReplicaId> = (0..n as u16).map(ReplicaId).collect();

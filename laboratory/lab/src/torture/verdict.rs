@@ -5,22 +5,22 @@ use quorate_operator::report::Report;
 use serde::Serialize;
 use std::fmt;
 
-/// Judgement of all histories and replicas after the faults.
+/// Verdict on all histories and replicas after the faults.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// Seed of the faults and of the clients' commands.
     pub seed: u64,
     /// Requested duration of the faults, in minutes.
     pub minutes: f64,
-    /// How far the run had come when a signal ended it; `None` if it completed.
+    /// Progress of the run when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
     /// Blocks that the replicas keep for peers that were down.
     pub retention: Retention,
     pub seconds: f64,
-    /// Faults, each with its second.
+    /// Faults, each with its time in seconds.
     pub injections: Vec<(f64, String)>,
-    /// Number of commands that the clients began.
+    /// Number of commands issued by the clients.
     pub operations: u64,
     /// Commands that were never answered.
     pub unanswered: u64,
@@ -28,15 +28,15 @@ pub struct Verdict {
     pub keys: u64,
     /// Keys whose history is not linearizable, with that history.
     pub violations: Vec<String>,
-    /// How the replicas' histories or heights differ, if they do.
+    /// Difference between the replicas' histories or heights, if any.
     pub divergence: Option<String>,
-    /// The second at which the cluster stalled.
+    /// Second in which the cluster stalled, if it did.
     pub stalled_at: Option<f64>,
-    /// Number of times that a replica was too far behind for blocks and installed a state of its peers.
+    /// Number of times that a replica was too far behind to fetch blocks and installed its peers' state.
     pub states_taken_over: usize,
     /// Maximum time in seconds from the return of the last victim to the next answer.
     pub longest_recovery_seconds: f64,
-    /// Commands answered per second, before the first injection and after the last.
+    /// Commands answered per second, before the first fault and after the last.
     pub operations_per_second: (f64, f64),
 }
 

@@ -21,13 +21,13 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// Name of standard input and output.
+/// Name that stands for standard input or output.
 const STANDARD: &str = "-";
 
 /// Writes scenarios to `place`, one per line, and returns their number.
 ///
 /// # Errors
-/// If the shape is impossible, or `place` cannot be written.
+/// If the shape is invalid, or `place` cannot be written.
 pub fn generate(arguments: &GenerateArgs, place: &mut dyn Write) -> Result<u64, TwinsError> {
     let space = arguments.shape.space()?;
     let source = Source::Space(&space, arguments.choice.of(&space)?);
@@ -43,7 +43,7 @@ pub fn generate(arguments: &GenerateArgs, place: &mut dyn Write) -> Result<u64, 
 /// Returns the space of scenarios of a shape.
 ///
 /// # Errors
-/// If the shape is impossible.
+/// If the shape is invalid.
 pub fn space_of(shape: &ShapeArgs) -> Result<Space, TwinsError> {
     shape.space()
 }
@@ -130,10 +130,10 @@ pub struct Replayed {
     pub transcript: String,
 }
 
-/// Plays a scenario of a file and records a transcript.
+/// Replays a scenario of a file, and records a transcript.
 ///
 /// # Errors
-/// If the file does not have the scenario.
+/// If the file lacks the scenario.
 pub fn replay(arguments: &ReplayArgs) -> Result<Replayed, TwinsError> {
     let (protocol, entry) = read_entry(&arguments.entry)?;
     let (verdict, transcript) = play_once(protocol, &entry.scenario);
@@ -143,7 +143,7 @@ pub fn replay(arguments: &ReplayArgs) -> Result<Replayed, TwinsError> {
 /// Shrinks a scenario of a file.
 ///
 /// # Errors
-/// If the file does not have the scenario, or it violates no invariant.
+/// If the file lacks the scenario, or it violates no invariant.
 pub fn shrink(arguments: &ShrinkArgs) -> Result<Entry, TwinsError> {
     let (protocol, read) = read_entry(&arguments.entry)?;
     let (scenario, verdict) = simplify(protocol, &read.scenario).ok_or(TwinsError::Safe(protocol))?;
@@ -183,7 +183,7 @@ fn read_entries(path: &Path) -> Result<Vec<Entry>, TwinsError> {
     }
 }
 
-/// Why reading a scenario file stopped early.
+/// Reason why reading a scenario file stopped early.
 enum Bad {
     Source(io::Error),
     Line(usize, ScenarioError),

@@ -1,5 +1,5 @@
 //! `quorate museum`: historical bugs, reintroduced one at a time, and the tests that find them. Needs the feature
-//! `museum`: without it, no replica in this program can be given a bug.
+//! `museum`; without it, no replica in this program can have such a bug.
 
 #[cfg(feature = "museum")]
 mod visit;
@@ -17,9 +17,10 @@ use quorate_operator::report::Report;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Whether this build can give replicas bugs.
+/// Whether replicas of this build can be given bugs.
 pub const IS_BUILT: bool = cfg!(feature = "museum");
-/// Name of the threads that play exhibits. A panic there is caused by a reintroduced bug, not by a bug of the museum.
+/// Name of the threads that play exhibits. A panic on such a thread comes from a reintroduced bug, not from the museum
+/// itself.
 pub const THREAD_NAME: &str = "exhibit";
 /// Width of the table, in characters.
 const TABLE_WIDTH: u16 = 150;
@@ -27,10 +28,10 @@ const TABLE_WIDTH: u16 = 150;
 /// Flags of `quorate museum`.
 #[derive(Args, Clone, Debug)]
 pub struct MuseumArgs {
-    /// Visit only these exhibits: all with a number, such as 8, or a single one, such as 8b [default: all].
+    /// Visit only these exhibits: all variants of a number, such as 8, or a single one, such as 8b [default: all].
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     pub exhibit: Vec<String>,
-    /// Print the transcript of each exhibit's own scenario, and play nothing else.
+    /// Print the transcript of each exhibit's own scenario, and play no other.
     #[arg(long, conflicts_with = "json")]
     pub transcript: bool,
     /// Skip hunts that may need more scenarios than this.
@@ -56,7 +57,7 @@ pub enum MuseumError {
     /// No exhibit has this name.
     #[error("there is no exhibit `{name}`; help: use one of {known}")]
     Unknown { name: String, known: String },
-    /// The bug is listed but not exhibited.
+    /// The bug is listed, but has no exhibit.
     #[error("exhibit {number} is not shown: {bug}: {why}")]
     Absent { number: u8, bug: &'static str, why: &'static str },
 }
@@ -67,16 +68,16 @@ record! {
     pub struct MuseumResult {
         /// Exhibits that were visited.
         pub shown: u64 ["exhibits"],
-        /// Bugs put back that a search did not find within its budget.
+        /// Reintroduced bugs that a search missed within its budget.
         pub missed: u64 ["bugs" as bugs_missed],
         /// Bugs whose scenarios show a violation even without the bug.
         pub unsound: u64 ["bugs" as false_alarms],
         /// The exhibits, with the hunts that found their bugs.
         pub exhibits: Vec<ExhibitResult>,
-        /// How far the visit had come when a signal ended it; absent if it completed.
+        /// Progress of the visit when a signal ended it; absent if it completed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub partial: Option<String>,
-        /// Bugs that are listed but not exhibited.
+        /// Bugs that are listed, but have no exhibit.
         pub absent: Vec<AbsentResult>,
         /// Real time of the visit.
         pub wall_seconds: f64 ["s"],
@@ -89,15 +90,15 @@ record! {
     }
 }
 
-/// Result of all hunts for one bug of the museum.
+/// Result of all hunts for one of the museum's bugs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ExhibitResult {
     /// Name, such as 8b.
     pub exhibit: String,
     pub bug: String,
-    /// Who had the bug or described it.
+    /// Project or publication with the bug.
     pub source: String,
-    /// The mutant; `None` if the bug is a configuration, or outside the replica's core.
+    /// Mutant; `None` if the bug is a configuration, or outside the replica's core.
     pub mutant: Option<String>,
     pub protocol: ProtocolKind,
     /// Whether every hunt found the bug, and no scenario shows a violation without it.
@@ -107,12 +108,12 @@ pub struct ExhibitResult {
     pub seconds: f64,
 }
 
-/// Result of one way of searching for a bug.
+/// Result of one search method for a bug.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HuntResult {
     /// `directed`, `twins`, `mutation`, `random`, `crash-sweep` or `lasso`.
     pub hunt: String,
-    /// Maximum number of scenarios until the bug must be found.
+    /// Maximum number of scenarios within which the bug must be found.
     pub budget: u64,
     pub found: Option<FoundResult>,
     /// A violation in the same scenarios without the bug.
@@ -128,16 +129,16 @@ pub struct FoundResult {
     pub what: String,
 }
 
-/// Bug that is listed but not exhibited.
+/// Bug that is listed, but has no exhibit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AbsentResult {
     pub number: u8,
     pub bug: String,
-    /// Why it is not exhibited.
+    /// Reason why it has no exhibit.
     pub why: String,
 }
 
-/// Replaces the museum in builds without it.
+/// Stands in for the museum in builds without it.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.
@@ -146,7 +147,7 @@ pub fn transcripts(_arguments: &MuseumArgs) -> Result<String, MuseumError> {
     Err(MuseumError::NotBuilt)
 }
 
-/// Replaces the museum in builds without it.
+/// Stands in for the museum in builds without it.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.
@@ -198,7 +199,7 @@ impl Report for MuseumResult {
         text
     }
 
-    /// Returns a message if a bug was missed, or there was a violation without a bug.
+    /// Returns a message if a bug was missed, or a violation occurred without a bug.
     fn failure(&self) -> Option<String> {
         let (missed, unsound, shown) = (self.missed, self.unsound, self.shown);
         let text = || {

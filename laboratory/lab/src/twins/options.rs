@@ -23,7 +23,7 @@ const MAX_THREADS: usize = 1024;
 pub enum TwinsCommand {
     /// Write scenarios, one per line.
     Generate(GenerateArgs),
-    /// Play scenarios on all cores: check that each is safe, and that replicas make progress after it.
+    /// Play scenarios on all cores: check the safety of each, and the replicas' progress after it.
     Run(RunArgs),
     /// Play one scenario and print its transcript.
     Replay(ReplayArgs),
@@ -43,14 +43,14 @@ pub struct ShapeArgs {
     /// Replicas with a twin: a second instance with the same key. With more than --faults, safety is not guaranteed.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 1)]
     pub twins: usize,
-    /// A hostile client that sends more than blocks can hold, under made-up keys: flood, leader-only or one-backup-only
+    /// Hostile client with made-up keys that sends more than blocks can hold: flood, leader-only or one-backup-only
     /// [default: none].
     #[arg(long, help_heading = SCENARIOS, value_name = "CLIENT")]
     pub hostile: Option<HostileClient>,
     /// Maximum number of groups into which a round divides the actors.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 2)]
     pub partitions: usize,
-    /// Number of rounds, each of one view.
+    /// Number of rounds, each one view long.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 7, value_parser = parse_rounds)]
     pub rounds: usize,
     /// Also let messages pass in only one direction between two groups.
@@ -67,8 +67,8 @@ pub struct ChoiceArgs {
     /// Draw N scenarios uniformly at random [default: all of them in order].
     #[arg(long, help_heading = WHICH, value_name = "N", conflicts_with = "first", value_parser = parse_count)]
     pub sample: Option<u64>,
-    /// In the scenarios of the sample, also restart replicas, and let them lose their disks: with twins at most f at a
-    /// time, all in turn.
+    /// Also restart replicas in the sampled scenarios and make them lose their disks: together with twins at most f at
+    /// a time, but each in turn.
     #[arg(long, help_heading = WHICH, requires = "sample")]
     pub lost_disks: bool,
     /// Take the first N scenarios in order.
@@ -137,7 +137,7 @@ pub struct EntryArgs {
     /// Number of the line, from 1.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub line: u64,
-    /// The protocol [default: the one of the line, or else jolteon].
+    /// The protocol [default: the line's protocol, or else jolteon].
     #[arg(long, value_parser = choice::<ProtocolKind>())]
     pub protocol: Option<ProtocolKind>,
 }
@@ -162,13 +162,13 @@ pub struct ShrinkArgs {
 /// Reason why scenarios could not be generated, run or written.
 #[derive(Debug, Error)]
 pub enum TwinsError {
-    /// The combination of replicas, faults and twins is impossible.
+    /// The combination of replicas, faults and twins is invalid.
     #[error(transparent)]
     Cast(#[from] ScenarioError),
     /// The scenarios of the shape cannot be counted.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// No replica may lose its disk.
+    /// No replica can lose its disk within the tolerated faults.
     #[error(
         "--lost-disks: {twins} twins are all of f = {faults} faults, so no disk may be lost; help: use fewer --twins \
          or more --replicas"
@@ -204,7 +204,7 @@ pub enum TwinsError {
 }
 
 impl TwinsError {
-    /// Returns whether the arguments are wrong, rather than the run having failed.
+    /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         !matches!(self, TwinsError::Write { .. } | TwinsError::Safe(_))
     }
@@ -226,7 +226,7 @@ impl ChoiceArgs {
     /// Returns the selection from a space.
     ///
     /// # Errors
-    /// If all scenarios were selected and they are too many.
+    /// If it consists of all scenarios and these are too many.
     pub fn of(&self, space: &Space) -> Result<Choice, TwinsError> {
         let participants = &space.shape().participants;
         match (self.sample, self.first) {

@@ -10,7 +10,7 @@ use quorate_operator::report::Report;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Number of findings in the table.
+/// Maximum number of findings in the table.
 const SHOWN: usize = 10;
 
 record! {
@@ -25,16 +25,16 @@ record! {
         pub input: Option<String>,
         /// Number of scenarios drawn; null if they were taken in order.
         pub sample: Option<u64>,
-        /// Whether replicas of the sample restart and lose their disks.
+        /// Whether replicas of sampled scenarios restart and lose their disks.
         #[serde(default)]
         pub lost_disks: bool,
         /// Seed of the sample.
         pub seed: Option<u64>,
         /// Part of the selection that was played: K of N.
         pub shard: [u64; 2],
-        /// Scenarios of twins and partitions that were played.
+        /// Scenarios of twins and partitions played.
         pub scenarios: u64 ["scenarios" as scenarios],
-        /// Scenarios that violated an invariant of safety.
+        /// Scenarios that violated a safety invariant.
         #[serde(rename = "unsafe")]
         pub unsafe_scenarios: u64 ["scenarios" as unsafe_scenarios],
         /// Scenarios after which the replicas made no progress, although all faults had ended.
@@ -43,22 +43,22 @@ record! {
         pub wall_seconds: f64 ["s"],
         /// Scenarios played per second on all cores.
         pub scenarios_per_second: f64 ["scenarios/s" as scenarios_per_s],
-        /// Threads that played them.
+        /// Threads that played the scenarios.
         pub threads: usize ["threads"],
         /// The first scenarios with violations.
         pub findings: Vec<FindingResult>,
-        /// File in which they were saved.
+        /// File in which the findings were saved.
         pub saved: Option<String>,
-        /// The content of that file.
+        /// Content of that file.
         #[serde(skip)]
         pub found: String,
-        /// How far the run had come when a signal ended it; absent if it completed.
+        /// Progress of the run when a signal ended it; absent if it completed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub partial: Option<String>,
-        /// Why safety is not guaranteed in these scenarios.
+        /// Reason why safety is not guaranteed in these scenarios.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beyond: Option<String>,
-        /// The first unsafe scenario, or else the first that stalled, shrunk.
+        /// The first unsafe scenario, or else the first stalled one, shrunk.
         pub simplest: Option<Simplest>,
         /// Processor, cores, memory and kernel.
         pub machine: Machine,
@@ -81,7 +81,7 @@ pub struct ShapeResult {
     pub rounds: usize,
     /// Whether messages may pass in only one direction between groups.
     pub one_way: bool,
-    /// Whether only one of the scenarios that are equal up to renaming was kept.
+    /// Whether only one of several scenarios that are equal up to renaming was kept.
     pub pruned: bool,
     /// Number of scenarios, in decimal digits.
     pub space: String,
@@ -103,7 +103,7 @@ pub struct FindingResult {
 pub struct Simplest {
     /// Number of the original scenario.
     pub number: u64,
-    /// As in a scenario file.
+    /// The scenario, in the format of a scenario file.
     pub scenario: serde_json::Value,
     pub transcript: Vec<String>,
 }
@@ -216,7 +216,7 @@ impl Report for TwinsResult {
         text
     }
 
-    /// Returns a message if there was a violation, or nothing was played.
+    /// Returns a message if there was a violation, or no scenario was played.
     fn failure(&self) -> Option<String> {
         if self.scenarios == 0 {
             return Some("no scenario was played, so the run shows nothing".into());

@@ -1,4 +1,4 @@
-//! Sample result of a run of ten seconds in which the leader was killed in the fifth.
+//! Sample result of a ten-second run in which the leader is killed in the fifth second.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use hdrhistogram::Histogram;

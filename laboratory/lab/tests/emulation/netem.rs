@@ -1,4 +1,4 @@
-//! What netem is asked for, without privileges.
+//! Parameters for netem, without privileges.
 
 use quorate_lab::emulation::{Change, Disciplines, Normal, Plan, lack};
 use quorate_simulator::links::Loss;
@@ -6,7 +6,7 @@ use quorate_types::Time;
 
 const MS: u64 = 1_000_000;
 
-/// Returns the range and the mean of the delays that a link draws from its table.
+/// Returns the range and the mean of the delays in a link's table.
 fn drawn(plan: &Plan) -> (f64, f64, f64) {
     let discipline = Disciplines::new(plan).of(0, 1);
     let table = discipline.table.expect("a normal distribution has a table");

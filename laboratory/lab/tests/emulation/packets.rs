@@ -1,4 +1,4 @@
-//! Headers of packets, and addresses.
+//! Packet headers and addresses.
 
 use quorate_lab::emulation::{Header, MAX_ENDS, address_of, end_at, reflect};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Returns the sum of the pseudo header and the datagram: all ones if the checksum in it is right.
+/// Returns the sum of the pseudo header and the datagram: all ones if the datagram's checksum is correct.
 fn udp_sum(packet: &[u8]) -> u16 {
     let mut pseudo = packet[12..20].to_vec();
     pseudo.extend([0, 17]);

@@ -1,6 +1,6 @@
 //! Tests with real namespaces. They need root: `cargo test -p quorate-lab -- --ignored`.
 //!
-//! Each runs over the router and over netem, which is skipped, with the reason, on a kernel that lacks it.
+//! Each test runs with the router and with netem. A kernel without netem skips the latter and prints the reason.
 
 use quorate_lab::emulation::{Change, Emulation, EmulationError, Emulator, Normal, Plan, TcpSettings, address_of};
 use quorate_simulator::links::Loss;
@@ -21,7 +21,7 @@ fn start_on(plan: &Plan, emulator: Emulator) -> Emulation {
     Emulation::start(plan, &settings(), emulator).unwrap_or_else(|error| panic!("{emulator}: {error}"))
 }
 
-/// Returns the emulators of this host.
+/// Returns the emulators available on this host.
 fn emulators() -> Vec<Emulator> {
     match Emulation::start(&Plan::uniform(1, 0), &settings(), Emulator::Netem) {
         Ok(_) => vec![Emulator::Router, Emulator::Netem],
@@ -35,7 +35,7 @@ fn emulators() -> Vec<Emulator> {
     }
 }
 
-/// Calls `check` with a network of each emulator of this host.
+/// Calls `check` with a network for each emulator of this host.
 fn on_each(plan: &Plan, check: impl Fn(Emulation)) {
     for emulator in emulators() {
         println!("over {emulator}");
@@ -43,7 +43,7 @@ fn on_each(plan: &Plan, check: impl Fn(Emulation)) {
     }
 }
 
-/// Sends numbered datagrams at a pace from endpoint 0 to 1. Returns the numbers and times of those that arrived.
+/// Sends numbered datagrams from endpoint 0 to 1 at a fixed pace. Returns the numbers and times of the received ones.
 fn numbered(emulation: &Emulation, datagrams: u32, bytes: usize, pause: Duration) -> Vec<(u32, Duration)> {
     let [one, two] = sockets(emulation);
     let start = Instant::now();
@@ -79,7 +79,7 @@ fn sockets(emulation: &Emulation) -> [UdpSocket; 2] {
 fn congestion_control(stream: &TcpStream) -> String {
     let (mut name, mut length) = ([0u8; 16], 16);
     let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-    // SAFETY: the kernel writes at most as many bytes as the buffer has.
+    // SAFETY: the kernel writes no more bytes than the buffer holds.
     let got = unsafe { libc::getsockopt(stream.as_raw_fd(), level, option, name.as_mut_ptr().cast(), &raw mut length) };
     assert_eq!(got, 0);
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
@@ -134,7 +134,7 @@ fn privileged_jitter_and_a_normal_distribution_keep_the_order() {
         let arrived = numbered(&emulation, 300, 64, Duration::from_micros(200));
         assert_eq!(arrived.len(), 300);
         assert!(arrived.is_sorted_by_key(|(number, _)| *number), "packets of one flow stay in order");
-        // Each waits for those before it. At a slow pace that is rare.
+        // A packet waits for its predecessors, which is rare at a slow pace.
         let slow = numbered(&emulation, 60, 64, Duration::from_millis(12));
         let mut times: Vec<Duration> = slow.into_iter().map(|(_, time)| time).collect();
         times.sort();
@@ -152,7 +152,7 @@ fn privileged_bursts_lose_packets_in_a_row() {
         const DATAGRAMS: u32 = 3000;
         let arrived = numbered(&emulation, DATAGRAMS, 64, Duration::from_micros(50));
         let lost = DATAGRAMS as usize - arrived.len();
-        // One of eleven in the long run, in bursts of five. Independent losses would have runs of 1.1.
+        // One in eleven is lost on average, in bursts of five; with independent losses the mean burst would be 1.1.
         assert!((120..480).contains(&lost), "{lost} of {DATAGRAMS}");
         let gaps: Vec<u32> = arrived.windows(2).map(|two| two[1].0 - two[0].0 - 1).filter(|gap| *gap > 0).collect();
         let mean = f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
@@ -165,12 +165,12 @@ fn privileged_bursts_lose_packets_in_a_row() {
 #[test]
 #[ignore = "needs root"]
 fn privileged_cards_take_their_time() {
-    // Both cards of 8 Mbit/s: a microsecond for a byte.
+    // Both interfaces have 8 Mbit/s, that is, one microsecond per byte.
     let cards = Plan { egress_ps_per_byte: 1_000_000, ingress_ps_per_byte: 1_000_000, ..Plan::uniform(2, MS) };
     on_each(&cards, |emulation| {
         let arrived = numbered(&emulation, 50, 972, Duration::ZERO);
         assert_eq!(arrived.len(), 50);
-        // 50 packets of 1000 bytes, the last through both cards.
+        // 50 packets of 1000 bytes; the last one passes both interfaces.
         let last = arrived[49].1;
         assert!(last >= Duration::from_millis(48), "{last:?}");
     });

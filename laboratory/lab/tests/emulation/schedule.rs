@@ -1,4 +1,4 @@
-//! The schedule of packets, in virtual time.
+//! Packet schedule, in virtual time.
 
 use proptest::prelude::*;
 use quorate_lab::emulation::{Change, Flow, MAX_HELD_BYTES, Normal, Plan, Scheduler};
@@ -12,7 +12,7 @@ fn flow(port: u16) -> Flow {
     Flow { protocol: 6, ports: [port, 1] }
 }
 
-/// Returns everything on its way, with the times at which it arrives.
+/// Returns all packets in flight, with their arrival times.
 fn drain<P: Clone>(scheduler: &mut Scheduler<P>) -> Vec<(u64, P)> {
     let mut all = Vec::new();
     while let Some(next) = scheduler.next_at() {
@@ -48,7 +48,7 @@ fn the_correction_shortens_long_delays_only() {
 
 #[test]
 fn a_full_queue_drops_what_comes_last() {
-    // 1500 bytes take 1.5 us at 8 Gbit/s. The queue has room for ten packets.
+    // 1500 bytes take 1.5 us at 8 Gbit/s. The queue holds ten packets.
     let plan = Plan { egress_ps_per_byte: 1000, queue_bytes: 15_000, ..Plan::uniform(2, 0) };
     let mut scheduler = Scheduler::new(plan);
     (0..100).for_each(|number| scheduler.submit(Time(0), 0, 1, flow(1), 1500, number));
@@ -153,7 +153,7 @@ fn reordered_packets_arrive_after_later_ones() {
     assert!((40..160).contains(&overtaken), "{overtaken}");
 }
 
-/// A packet of the property tests: its sender, flow, size and the time since the one before.
+/// A packet of the property tests: its sender, flow, size and the time since the previous one.
 fn packets() -> impl Strategy<Value = Vec<(usize, u16, usize, u64)>> {
     prop::collection::vec((0..3usize, 0..4u16, 20..1500usize, 0..300_000u64), 1..400)
 }
@@ -175,7 +175,7 @@ fn varied() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    /// Jitter reorders no flow, and all packets of a network without loss arrive, not before the delay.
+    /// Jitter reorders no flow, and without loss all packets arrive, none before its delay.
     #[test]
     fn a_flow_stays_in_order(plan in varied(), packets in packets()) {
         let least = plan.normal.map_or(plan.shortest_delay_ns(), |normal| normal.least_ns as u64);
@@ -196,7 +196,7 @@ proptest! {
         }
     }
 
-    /// No card sends or receives faster than its bandwidth.
+    /// No interface sends or receives faster than its bandwidth.
     #[test]
     fn cards_keep_their_bandwidth(ps_per_byte in 1000..50_000u64, packets in packets(), is_egress in any::<bool>()) {
         let mut plan = Plan { jitter_ns: MS, ..Plan::uniform(4, MS) };
@@ -216,7 +216,7 @@ proptest! {
         }
     }
 
-    /// The share of lost packets is that of the model, for independent loss and for bursts.
+    /// The share of lost packets matches the model, for independent loss and for bursts.
     #[test]
     fn loss_has_its_share(probability in 0.0..0.3f64, leave in 0.1..0.9f64, seed in any::<u64>()) {
         for (loss, share) in [
@@ -232,7 +232,7 @@ proptest! {
                 scheduler.submit(Time(0), 0, 1, flow(1), 100, ());
             }
             let lost = scheduler.counts.lost as f64 / f64::from(sent);
-            // Five standard deviations; those of bursts are wider by their mean length.
+            // Five standard deviations; for bursts, these are larger by the mean burst length.
             let length = if matches!(loss, Loss::Bursts { .. }) { 2.0 / leave } else { 1.0 };
             let allowed = 5.0 * (share * (1.0 - share) * length / f64::from(sent)).sqrt() + 1e-4;
             prop_assert!((lost - share).abs() <= allowed, "{} of {}", lost, share);
@@ -240,7 +240,7 @@ proptest! {
         }
     }
 
-    /// The same packets have the same fates with the same seed.
+    /// The same seed gives the same packets the same fates.
     #[test]
     fn a_seed_decides_everything(plan in varied(), packets in packets()) {
         let run = || {

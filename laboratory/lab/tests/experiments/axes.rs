@@ -1,4 +1,4 @@
-//! From axes to cells.
+//! Expansion of axes into cells.
 
 use crate::common::{experiment, plan, read};
 use quorate_lab::experiments::axes::MAX_CELLS;
@@ -120,7 +120,7 @@ fn bases_are_merged_from_the_general_to_the_particular() {
     assert_eq!(own(Profile::Full, Instrument::Real), [1, 1, 1, 1]);
     assert_eq!(own(Profile::Full, Instrument::Simulated), [1, 2, 2, 2]);
     assert_eq!(own(Profile::Quick, Instrument::Real), [3, 1, 3, 1]);
-    // What is for one instrument is more particular than what is for one profile.
+    // A key for one instrument takes precedence over a key for one profile.
     assert_eq!(own(Profile::Quick, Instrument::Simulated), [3, 2, 2, 4]);
 }
 
@@ -158,7 +158,7 @@ fn series_alternate_and_every_other_repetition_goes_backwards() {
     let experiment = experiment(more);
     let plan = plan(&experiment);
     let labels: Vec<String> = plan.cells.iter().map(|cell| cell.label()).collect();
-    // The series is the first axis, and yet varies fastest.
+    // The series is the first axis, yet varies fastest.
     assert_eq!(labels[..3], ["batch 100, leader fixed", "batch 200, leader fixed", "batch 400, leader fixed"]);
     let turns = plan.turns();
     assert_eq!(turns.len(), 16);

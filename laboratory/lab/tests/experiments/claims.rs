@@ -1,4 +1,4 @@
-//! Each kind of claim on data that satisfies it, violates it, straddles it, and lacks it.
+//! Each kind of claim on data that satisfies it, violates it, straddles its limit, or is missing.
 
 use crate::common::{experiment, judged, plan, read, rows, text};
 use quorate_lab::experiments::{Instrument, Judgement, Profile, Verdict, judge};
@@ -18,8 +18,8 @@ fn check(judgement: &Judgement, verdict: Verdict) {
     assert!(!judgement.measured.is_empty());
 }
 
-/// Judges a claim on data that satisfies it, that violates it, on both with wide intervals, with one repetition, and
-/// without any rows.
+/// Judges a claim on satisfying data, on violating data, on both with wide intervals, with one repetition, and without
+/// rows.
 fn check_kind(claim: &str, good: impl Fn(f64, &str) -> f64, bad: impl Fn(f64, &str) -> f64) {
     check(&judged(claim, |batch, leader| near(good(batch, leader))), Verdict::Holds);
     check(&judged(claim, |batch, leader| near(bad(batch, leader))), Verdict::Fails);
@@ -46,7 +46,7 @@ fn order() {
     check(&judgement, Verdict::Fails);
     assert!(judgement.measured.contains("batch 400: leader fixed"), "{}", judgement.measured);
     assert!(judgement.measured.contains("at 3 of 4 points: holds"), "{}", judgement.measured);
-    // And where it does not, no selection has to look.
+    // A selection excludes the points where it fails.
     let elsewhere = format!("{claim}\nwhere = {{ batch = [100, 200, 800] }}");
     check(&judged(&elsewhere, reversed), Verdict::Holds);
 }
@@ -69,7 +69,7 @@ fn ratio() {
         check(&judged(&claim, |batch, leader| near(of(good)(batch, leader))), Verdict::Holds);
         check(&judged(&claim, |batch, leader| near(of(bad)(batch, leader))), Verdict::Fails);
     }
-    // What is 0 has no ratio; what may be 0 may have any.
+    // A ratio with a denominator of 0 is undefined; if the denominator may be 0, the ratio may have any value.
     let claim = format!("kind = \"ratio\"\n{both}\nmin = 2");
     check(&judged(&claim, |batch, _| near(if batch == 100.0 { 0.0 } else { 1.0 })), Verdict::Fails);
     check(&judged(&claim, |batch, _| if batch == 100.0 { vec![0.0, 0.0, 0.1] } else { near(1.0) }), Verdict::Undecided);
@@ -83,11 +83,11 @@ fn trend() {
     check_kind(rises, |batch, _| batch, |batch, _| 1e6 / batch);
     check_kind(falls, |batch, _| 1e6 / batch, |batch, _| batch);
     check_kind(flat, |batch, _| 1e6 + batch, |batch, _| batch);
-    // One step back refutes a strict trend and not one with tolerance.
+    // One step back refutes a strict trend, but not one with tolerance.
     let dent = |batch: f64, _: &str| near(if batch == 400.0 { 195.0 } else { batch });
     check(&judged(rises, dent), Verdict::Fails);
     check(&judged(&format!("{rises}\ntolerance_percent = 5"), dent), Verdict::Holds);
-    // Tolerance is no licence to end where it began.
+    // Even with tolerance, the trend may not end where it began.
     let level = |batch: f64, _: &str| near(1000.0 - batch / 100.0);
     check(&judged(&format!("{rises}\ntolerance_percent = 5"), level), Verdict::Fails);
 }
@@ -108,14 +108,14 @@ fn saturation() {
     let never = judged(claim, |batch, _| near(batch));
     check(&never, Verdict::Fails);
     assert!(never.measured.contains("saturates nowhere"), "{}", never.measured);
-    // "Not before 200" is true of what never saturates.
+    // "Not before 200" is true of a figure that never saturates.
     let claim = "kind = \"saturation\"\nalong = \"batch\"\nrise_percent = 5\nmin = 200";
     check(&judged(claim, |batch, _| near(batch)), Verdict::Holds);
-    // A pause is no saturation.
+    // A temporary plateau is no saturation.
     let pause = |batch: f64, _: &str| near(if batch == 200.0 { 100.0 } else { batch });
     let judgement = judged("kind = \"saturation\"\nalong = \"batch\"\nrise_percent = 5\nmax = 100", pause);
     check(&judgement, Verdict::Fails);
-    // Where it may be one of two places, and only one is within the limits, it is open.
+    // Undecided if it may saturate at either of two places, only one of which is within the limits.
     let either = |batch: f64, _: &str| match batch {
         100.0 => wide(400.0),
         _ => near(500.0),
@@ -165,7 +165,7 @@ fn crossing() {
 fn a_figure_is_reduced_over_an_axis() {
     let peak = "kind = \"ratio\"\nover = [\"batch\"]\ntake = \"max\"\nnumerator = { leader = \"rotating\" }\n\
                 denominator = { leader = \"fixed\" }\nmin = 2.9\nmax = 3.1";
-    // The peaks are at different batches.
+    // The two peaks are at different batches.
     let of = |batch: f64, leader: &str| match (leader, batch) {
         ("fixed", 100.0) => near(500.0),
         ("rotating", 800.0) => near(1500.0),
@@ -186,7 +186,7 @@ fn a_failed_run_makes_its_claims_unmeasurable() {
     let judgement = judge(&plan, &rows).remove(0);
     check(&judgement, Verdict::NotMeasurable);
     assert!(judgement.measured.contains("replica 2 died"), "{}", judgement.measured);
-    // A figure that is missing from one row says nothing either.
+    // A row without the figure makes it unmeasurable as well.
     rows[4].failure = None;
     rows[4].figures.clear();
     check(&judge(&plan, &rows)[0], Verdict::NotMeasurable);
@@ -210,7 +210,7 @@ fn an_instrument_that_was_not_run_is_not_measurable() {
     assert_eq!((judgement.instrument, judgement.paper.as_str()), (Instrument::Real, "2 commands/s"));
     let real = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has that instrument");
     check(&judge(&real, &rows(&real, |_, _| near(10.0)))[0], Verdict::Holds);
-    // Rows of the other instrument or profile do not count.
+    // Rows of other instruments and profiles do not count.
     let mut others = rows(&real, |_, _| near(10.0));
     others.iter_mut().for_each(|row| row.profile = Profile::Quick);
     check(&judge(&real, &others)[0], Verdict::NotMeasurable);
@@ -285,16 +285,16 @@ fn agreement_of(
 fn agreement_of_shares_follows_the_exact_interval_at_all_points_together() {
     let many = |share: f64| move |_: f64| vec![(share, 1000.0), (share, 1000.0)];
     check(&agreement("within = 0.1", many(0.7), |_| 0.7), Verdict::Holds);
-    // 8 points: 3.2 standard deviations of 1 % each.
+    // For 8 points: 3.2 standard deviations of 1 % each.
     check(&agreement("within = 0.1", many(0.7), |_| 0.67), Verdict::Holds);
     let outside = agreement("within = 0.1", many(0.7), |_| 0.66);
     check(&outside, Verdict::Fails);
     assert!(outside.measured.contains("simulated 0.7 (0.66"), "{}", outside.measured);
     assert!(outside.measured.contains("analytical 0.66, claimed within 0.1"), "{}", outside.measured);
-    // One run decides, and too few requests do not.
+    // One run decides; too few requests do not.
     check(&agreement("within = 0.1", |_| vec![(0.7, 2000.0)], |_| 0.7), Verdict::Holds);
     check(&agreement("within = 0.1", |_| vec![(0.7, 100.0)], |_| 0.7), Verdict::Undecided);
-    // That nothing failed in 2000 requests is no proof of certainty, and no contradiction to nearly that.
+    // Zero failures in 2000 requests neither prove certainty nor contradict a value close to it.
     check(&agreement("within = 0.1", many(1.0), |_| 0.9995), Verdict::Holds);
     check(&agreement("within = 0.1", many(1.0), |_| 0.99), Verdict::Fails);
     let but_one = |batch: f64| vec![(if batch == 400.0 { 0.5 } else { 0.7 }, 2000.0)];

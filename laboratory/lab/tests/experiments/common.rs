@@ -1,11 +1,11 @@
-//! Experiments and rows that tests share.
+//! Experiments and rows shared by tests.
 
 use quorate_lab::experiments::figures::{Figure, Fold, Vocabulary};
 use quorate_lab::experiments::{Experiment, Instrument, Judgement, Plan, Profile, Row, judge};
 use quorate_types::Fault;
 use std::collections::BTreeMap;
 
-/// The figures that these tests name.
+/// Figures known to these tests.
 pub const VOCABULARY: Vocabulary = Vocabulary {
     figures: &[
         Figure::new("throughput_per_s", "commands/s", "commands completed"),
@@ -26,7 +26,7 @@ pub fn read(text: &str, file: &str) -> Result<Experiment, Fault> {
     quorate_lab::experiments::read(text, file, VOCABULARY)
 }
 
-/// An experiment with the axes `batch` (100, 200, 400, 800) and `leader` (fixed, rotating), and more text at its end.
+/// An experiment with the axes `batch` (100, 200, 400, 800) and `leader` (fixed, rotating), followed by more text.
 pub fn text(more: &str) -> String {
     format!(
         r#"
@@ -60,7 +60,7 @@ pub fn experiment(more: &str) -> Experiment {
     read(&text(more), "experiments/mine/batches.toml").unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Rows with the values that `of` gives to each cell, one for each repetition, as `throughput_per_s`.
+/// Rows with `of`'s values of `throughput_per_s` for each cell, one per repetition.
 pub fn rows(plan: &Plan, of: impl Fn(f64, &str) -> Vec<f64>) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &plan.cells {
@@ -92,7 +92,7 @@ pub fn plan(experiment: &Experiment) -> Plan<'_> {
     experiment.plan(Profile::Full, Some(&[Instrument::Simulated])).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Judges the only claim of an experiment with the claim `claim`.
+/// Judges the only claim of an experiment.
 pub fn judged(claim: &str, of: impl Fn(f64, &str) -> Vec<f64>) -> Judgement {
     let experiment =
         experiment(&format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nfigure = \"throughput_per_s\"\n{claim}"));

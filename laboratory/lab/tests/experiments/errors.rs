@@ -1,4 +1,4 @@
-//! What is wrong with a file is said with the file, the line, the key, and what to do.
+//! Errors in a file name the file, the line, the key and the remedy.
 
 use crate::common::{read, text};
 use quorate_lab::experiments::{Instrument, Profile};
@@ -7,7 +7,7 @@ fn refusal(text: &str) -> String {
     read(text, "experiments/mine/x.toml").expect_err("it is refused").to_string()
 }
 
-/// Replaces a part of the sound file, or adds to it, and expects a refusal with these parts.
+/// Replaces or appends a part of a valid file, and expects an error that contains `parts`.
 fn check(from: &str, to: &str, parts: &[&str]) {
     let sound = text("");
     assert!(from.is_empty() || sound.contains(from), "{from} is not in the file");
@@ -60,7 +60,7 @@ fn profiles_are_checked() {
     check("", "[profile.quick.base]\nleader = \"fixed\"", &["is set by an axis, too"]);
 }
 
-/// A claim with these keys.
+/// Expects an error for a claim with these keys.
 fn claim(keys: &str, parts: &[&str]) {
     let claim = format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nfigure = \"throughput_per_s\"\n{keys}");
     check("", &claim, parts);
@@ -189,7 +189,7 @@ fn no_text_makes_the_reader_panic() {
         "[[claim]]\nid = \"c\"\ntext = \"t\"\nfigure = \"p50_ms\"\nkind = \"trend\"\n\
          along = \"batch\"\ndirection = \"rises\"",
     );
-    // Every prefix, and every line left out.
+    // Every prefix, and every file with one line left out.
     for end in (0..sound.len()).filter(|end| sound.is_char_boundary(*end)) {
         let _ = read(&sound[..end], "x.toml");
     }

@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary.
+//! The tests of this module, as one binary.
 
 mod axes;
 mod claims;

@@ -1,4 +1,4 @@
-//! Which cells are run again.
+//! Selection of cells to repeat.
 
 use crate::common::{experiment, plan, rows};
 use quorate_lab::experiments::{Need, Profile, needs};
@@ -78,7 +78,7 @@ fn wide_intervals_ask_for_repetitions() {
     let more = format!("until_interval_percent = 5\n{BOUND}");
     let experiment = experiment(&more);
     let plan = plan(&experiment);
-    // The claim holds, but one cell is known to 10 % only.
+    // The claim holds, but one cell's mean is known only to 10 %.
     let of = |batch: f64, leader: &str| match (batch, leader) {
         (200.0, "fixed") => vec![990.0, 1010.0],
         _ => vec![1000.0, 1000.5],
@@ -95,7 +95,7 @@ fn quick_may_ask_for_less() {
     let experiment = experiment(&format!("[profile.quick.repeat]\nmin = 1\n{BOUND}"));
     let quick = experiment.plan(Profile::Quick, None).expect("it has cells");
     assert_eq!((quick.repeat.min, quick.repeat.max), (1, 5));
-    // One run decides nothing, so the claim asks for a second.
+    // One run decides nothing, so the claim needs a second one.
     let needs = needs(&quick, &rows(&quick, |_, _| vec![60.0]));
     assert!(needs.iter().any(|need| need.why.contains("undecided")), "{needs:?}");
 }

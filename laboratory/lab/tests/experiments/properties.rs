@@ -1,4 +1,4 @@
-//! Narrower intervals never overturn a verdict, and verdicts agree with those on exact values.
+//! Narrower intervals never reverse a verdict, and verdicts match those on exact values.
 
 use proptest::prelude::*;
 use quorate_lab::experiments::Value;
@@ -9,7 +9,7 @@ use quorate_lab::experiments::names::Direction;
 /// Number of terms in each relation; even, as a crossing has two series.
 const TERMS: usize = 6;
 
-/// A true value, and how far the interval reaches below and above it.
+/// A true value, and the distances from it to the interval's ends.
 fn terms() -> impl Strategy<Value = Vec<(f64, f64, f64)>> {
     let value = prop_oneof![Just(0.0), 0.1..20.0, (1_u32..5).prop_map(f64::from)];
     proptest::collection::vec((value, 0.0..4.0, 0.0..4.0), TERMS)
@@ -66,7 +66,7 @@ fn relations() -> impl Strategy<Value = Relation> {
     ]
 }
 
-/// Readings with intervals of these shares of their width.
+/// Readings whose intervals have this share of their full width.
 fn readings(relation: &Relation, terms: &[(f64, f64, f64)], shares: &[(f64, f64)]) -> Vec<Reading> {
     let count = if matches!(relation, Relation::Ratio { .. }) { 2 } else { TERMS };
     let series = if matches!(relation, Relation::Crossing { .. }) { TERMS / 2 } else { TERMS };
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// Whether the place on the axis lies outside of the limits wherever it is, or inside wherever it is.
+/// Whether the position on the axis is certainly outside the limits, or certainly inside.
 fn outside_axis(relation: &Relation) -> bool {
     let (limits, last) = match relation {
         Relation::Saturation { limits, .. } => (limits, TERMS - 2),

@@ -1,4 +1,4 @@
-//! Rows as JSON, and the keys under which cells are kept.
+//! Rows as JSON, and the keys of cells.
 
 use crate::common::{VOCABULARY, experiment, plan, read, rows, text};
 use quorate_lab::experiments::row::{Noise, Sample};
@@ -63,7 +63,7 @@ fn keys_differ_by_all_that_decides_a_result() {
         cell.key(&Surroundings { machine: "n".into(), ..surroundings() }),
         cell.key(&Surroundings { costs: "c".into(), ..surroundings() }),
         cell.key(&Surroundings { inputs: "c".into(), ..surroundings() }),
-        // Texts cannot flow into each other.
+        // Adjacent texts are delimited, so shifting a character between them changes the key.
         cell.key(&Surroundings { build: "1m".into(), machine: String::new(), ..surroundings() }),
         quorate_lab::experiments::Cell { outliers: quorate_lab::experiments::Outliers::Iqr, ..cell.clone() }
             .key(&surroundings()),
@@ -90,11 +90,11 @@ fn keys_do_not_depend_on_the_layout_of_the_file() {
         plan.cells[3].key(&surroundings())
     };
     assert_eq!(key(&base), key(&moved));
-    // Made by another program from the documented encoding: kept results have to be found by later builds.
+    // Computed by another program from the documented encoding: later builds have to find kept results.
     assert_eq!(key(&base).to_hex(), "9221cbefd4923cf8b0d8cf9aaf20928e8004a013324e208d3673f646fcc0cd01");
 }
 
-/// A file that was damaged, or changed by hand, is refused instead of being averaged.
+/// A damaged or edited file is refused rather than averaged.
 #[test]
 fn figures_and_samples_are_possible() {
     let refused = |change: &dyn Fn(&mut Row)| {

@@ -1,4 +1,4 @@
-//! Statistics against brute force and printed tables.
+//! Statistics compared with brute force and printed tables.
 
 use proptest::prelude::*;
 use quorate_lab::experiments::statistics::{
@@ -11,7 +11,7 @@ const STUDENT: &[(usize, f64)] = &[(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.77
 #[test]
 fn the_interval_uses_students_t() {
     for (freedom, t) in STUDENT {
-        // Half of the values 0 and half 1, give or take one.
+        // Half of the values are 0 and half are 1, give or take one.
         let count = freedom + 1;
         let values: Vec<f64> = (0..count).map(|at| (at % 2) as f64).collect();
         let half = t * deviation(&values).expect("two values") / (count as f64).sqrt();
@@ -21,10 +21,11 @@ fn the_interval_uses_students_t() {
     }
 }
 
-/// Integrates Student's density by Simpson's rule; the constant comes from the integral over nearly everything.
+/// Integrates Student's density with Simpson's rule. The normalization constant is the integral over nearly the whole
+/// range.
 fn within(t: f64, freedom: f64) -> f64 {
     let density = |x: f64| (1.0 + x * x / freedom).powf(-(freedom + 1.0) / 2.0);
-    // x = tan(u) maps everything to a finite interval.
+    // x = tan(u) maps the real line to a finite interval.
     let area = |to: f64| {
         let (steps, to) = (20_000, to.atan());
         let at = |step: usize| {
@@ -80,7 +81,7 @@ fn values() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(-1e6..1e6, 1..40)
 }
 
-/// Returns the quantile as the definition has it: linear between the ranks of the sorted values.
+/// Returns the quantile by its definition: linear between the ranks of the sorted values.
 fn brute_quantile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -97,7 +98,7 @@ proptest! {
         prop_assert!((mean(&values).expect("values") - sum / values.len() as f64).abs() < 1e-6);
         prop_assert!((median(&values).expect("values") - brute_quantile(&values, 0.5)).abs() < 1e-6);
         if values.len() > 1 {
-            // By all pairs, without the mean.
+            // Computed over all pairs, without the mean.
             let pairs: f64 = values.iter().flat_map(|a| values.iter().map(move |b| (a - b).powi(2))).sum();
             let count = values.len() as f64;
             let brute = (pairs / 2.0 / count / (count - 1.0)).sqrt();
@@ -139,8 +140,7 @@ proptest! {
     }
 }
 
-/// Welch's example with unequal spreads: the interval is that of a table of Student's t for 4 and for 2.1 degrees of
-/// freedom.
+/// Welch's example with unequal variances: the interval uses Student's t for 4 and for 2.1 degrees of freedom.
 #[test]
 fn a_ratio_has_welchs_interval() {
     let powers = |exponents: &[f64]| exponents.iter().map(|own| own.exp()).collect::<Vec<f64>>();
@@ -151,7 +151,7 @@ fn a_ratio_has_welchs_interval() {
     let interval = found.interval.expect("two sides with spread");
     assert!((interval.low.ln() - (2.0 - half)).abs() < 1e-5 && (interval.high.ln() - (2.0 + half)).abs() < 1e-5);
     assert_eq!(found.is_significant(), Some(false), "e^-0.27 to e^4.27");
-    // Unequal spreads: (1/3 + 1/12)^2 / ((1/3)^2 / 2 + (1/12)^2 / 2) = 50/17 degrees of freedom.
+    // Unequal variances: (1/3 + 1/12)^2 / ((1/3)^2 / 2 + (1/12)^2 / 2) = 50/17 degrees of freedom.
     let other = ratio(&powers(&[0.0, 1.0, 2.0]), &powers(&[7.5, 8.0, 8.5])).expect("values above 0");
     let interval = other.interval.expect("two sides with spread");
     let half = (interval.high.ln() - interval.low.ln()) / 2.0 / (5.0_f64 / 12.0).sqrt();

@@ -7,25 +7,25 @@ use crate::scale::{Bands, Scale};
 use crate::scene::{Anchor, Paint, Scene, Shape, Style, Text};
 use crate::text;
 
-/// Length of a tick, and of a minor one.
+/// Length of a tick; minor ticks are shorter.
 const TICK: f64 = 4.0;
 const MINOR: f64 = 2.5;
 /// Height of a line of category names.
 const LINE: f64 = 14.0;
-/// Lines of a category's name; longer names are turned.
+/// Maximum lines of a category's name; longer names are rotated.
 const MAX_LINES: usize = 2;
-/// Width of a turned name at most.
+/// Maximum width of a rotated name.
 const MAX_TURNED: f64 = 120.0;
-/// Width of the name of a heat map's row at most.
+/// Maximum width of a row name in a heat map.
 const MAX_ROW_NAME: f64 = 110.0;
-/// Angle of turned names in degrees.
+/// Rotation angle of names, in degrees.
 const TURN: f64 = -40.0;
 /// Space for the title of an axis.
 const TITLE: f64 = SIZE + 6.0;
 /// Space between labels of a horizontal axis.
 const APART: f64 = 7.0;
 
-/// Where a panel is among the others.
+/// Position of a panel in the grid of panels.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     pub first_column: bool,
@@ -37,13 +37,13 @@ pub(crate) struct Position {
 pub(crate) struct Margins {
     /// Left of the first column: title, labels and ticks.
     pub left: f64,
-    /// Below each row, without the title of the axis.
+    /// Below each row, without the axis title.
     pub below: f64,
-    /// Below the last panel of a column, for the title of the axis.
+    /// Below the last panel of a column, for the axis title.
     pub title: f64,
-    /// Names of categories: broken into lines, or turned.
+    /// Whether category names are rotated rather than wrapped.
     turned: bool,
-    /// Widest label of the vertical axis.
+    /// Width of the widest label on the vertical axis.
     labels: f64,
 }
 
@@ -72,13 +72,13 @@ impl Margins {
     }
 }
 
-/// Returns the space left of panels that are not in the first column.
+/// Returns the space left of panels outside the first column.
 pub(crate) fn inner_left(plan: &Plan, margins: &Margins) -> f64 {
     let own = plan.panels.iter().any(|panel| panel.own_y);
     margins.labels + TICK + 4.0 + if own { TITLE } else { 0.0 }
 }
 
-/// Returns the lines that the names of bands need; `None` if a name fits into no number of them.
+/// Returns the number of lines needed by band names; `None` if a name does not fit in any number of lines.
 fn lines_of(bands: &Bands, across: f64) -> Option<usize> {
     let space = across * bands.share() - APART;
     let lines = bands.names.iter().map(|name| text::wrap(name, space, SIZE, MAX_LINES).map(|lines| lines.len()));
@@ -180,7 +180,7 @@ fn horizontal_names(bands: &Bands, frame: Frame, margins: &Margins, scene: &mut 
                 continue;
             }
             free = x + LINE;
-            // The first names must not run out of the drawing at its left edge.
+            // The first names must not extend beyond the left edge of the drawing.
             let most = MAX_TURNED.min((x - 2.0) / TURN.to_radians().cos());
             let content = text::shorten_middle(name, most, SIZE);
             let line = label(&content, (x + SIZE / 3.0, y - 2.0), Anchor::End, Paint::Soft);

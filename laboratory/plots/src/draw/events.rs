@@ -6,13 +6,13 @@ use crate::plan::{PanelPlan, Plan, Side};
 use crate::scene::{Anchor, Dash, Paint, Scene, Style};
 use crate::text;
 
-/// Rows of labels; events are numbered if their names need more.
+/// Maximum rows of labels; if the names need more, events are numbered.
 const MAX_ROWS: usize = 2;
 /// Height of a row of labels.
 const ROW: f64 = 15.0;
 
 struct Placed {
-    /// Middle of the label, from the left edge of the plot area.
+    /// Centre of the label, from the left edge of the plot area.
     middle: f64,
     row: usize,
     text: String,
@@ -22,7 +22,7 @@ struct Placed {
 pub(crate) struct Labels {
     placed: Vec<Placed>,
     rows: usize,
-    /// Distinct names, in the order of their numbers; empty if the names themselves are shown.
+    /// Distinct names, in the order of their numbers; empty if names are shown directly.
     numbered: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Labels {
             numbers.push((middle, (index + 1).to_string()));
         }
         let (mut placed, rows) = arrange(&numbers, width);
-        // More events than fit even as numbers: their lines remain.
+        // If events do not even fit as numbers, only their lines remain.
         placed.retain(|label| label.row < MAX_ROWS);
         Labels { placed, rows: rows.min(MAX_ROWS), numbered }
     }
@@ -61,7 +61,7 @@ impl Labels {
         self.rows as f64 * ROW
     }
 
-    /// Returns the lines that explain the numbers.
+    /// Returns the lines of the key to the numbers.
     pub(crate) fn key(&self, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for (at, name) in self.numbered.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Labels {
     }
 }
 
-/// Puts labels into rows, from the bottom up, so that none overlap.
+/// Arranges labels in rows, from the bottom up, without overlaps.
 fn arrange(labels: &[(f64, String)], width: f64) -> (Vec<Placed>, usize) {
     let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut placed = Vec::new();

@@ -9,7 +9,7 @@ pub(crate) const RADIUS: f64 = 3.8;
 /// Half of the bar across the end of a whisker.
 const CAP: f64 = 3.0;
 
-/// Draws the marker of a series: filled, or hollow for values from a paper and measurements of another kind.
+/// Draws the marker of a series: filled, or hollow for values from a paper and for measurements of another kind.
 pub(crate) fn marker(scene: &mut Scene, look: Look, (x, y): (f64, f64)) {
     let colour = Paint::Series(look.colour());
     let style = match look.paper || look.trace == Trace::Hollow {
@@ -25,7 +25,7 @@ pub(crate) fn marker(scene: &mut Scene, look: Look, (x, y): (f64, f64)) {
             let half = RADIUS * 0.9;
             return scene.rectangle((x - half, y - half), (2.0 * half, 2.0 * half), style);
         }
-        // Scaled so that each looks as large as the circle.
+        // Scaled so that each marker looks as large as the circle.
         Marker::Triangle => regular(3, 1.3, -90.0),
         Marker::TriangleDown => regular(3, 1.3, 90.0),
         Marker::Diamond => regular(4, 1.25, 0.0),
@@ -57,12 +57,12 @@ pub(crate) fn lying(scene: &mut Scene, y: f64, (from, to): (f64, f64), style: St
     scene.shapes.push(Shape::Path { runs, closed: false, style });
 }
 
-/// Returns how lines of a series are broken up.
+/// Returns the dash pattern of a series' lines.
 pub(crate) fn dash(look: Look) -> Dash {
     if look.paper { Dash::Dashed } else { Dash::Solid }
 }
 
-/// Draws the sign of a failed measurement.
+/// Draws the sign for a failed measurement.
 pub(crate) fn failed(scene: &mut Scene, place: (f64, f64)) {
     scene.cross(place, 3.5, Style::stroke(Paint::Bad, 1.8));
 }

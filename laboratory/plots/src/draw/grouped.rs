@@ -6,20 +6,20 @@ use crate::model::{BarSeries, BoxSeries};
 use crate::plan::{Look, PanelPlan, Side, slot, stack, stack_slot};
 use crate::scene::{Dash, Paint, Scene, Shape, Style};
 
-/// Least height of a bar, so that a small value is not invisible.
+/// Minimum height of a bar, so that small values remain visible.
 const MIN_BAR: f64 = 1.0;
-/// Height of the signs of failed measurements above the foot of the plot.
+/// Height of the signs for failed measurements above the bottom of the plot.
 const FAILED: f64 = 7.0;
 
-/// Outline of areas without a full colour.
+/// Outline width of areas without a solid colour.
 const OUTLINE: f64 = 1.5;
 /// Seam between the segments of a stack.
 const SEAM: f64 = 0.8;
-/// Opacity of pale areas in per cent.
+/// Opacity of pale areas, in percent.
 const PALE: u8 = 35;
 
-/// Draws an area: filled and with a seam of this width, or with a dashed outline for values from a paper. Once all
-/// colours are taken, the next series are pale, with an outline.
+/// Draws an area: filled, with a seam of this width, or with a dashed outline for values from a paper. After all
+/// colours are used, further series are pale with an outline.
 pub(crate) fn area(scene: &mut Scene, look: Look, place: (f64, f64), size: (f64, f64), seam: f64) {
     let colour = Paint::Series(look.colour());
     if look.paper {

@@ -8,12 +8,12 @@ use crate::scale::{Scale, exact};
 use crate::scene::{Anchor, Dash, Paint, Scene, Style};
 use crate::text;
 
-/// Width of the bar that explains the colours.
+/// Width of the colour key.
 const BAR: f64 = 190.0;
 const BAR_HEIGHT: f64 = 11.0;
-/// Fields of that bar.
+/// Number of fields in the colour key.
 const FIELDS: usize = 95;
-/// Space around the number in a field.
+/// Padding around the number in a field.
 const INSET: f64 = 3.0;
 
 pub(crate) fn draw(plan: &Plan, panel: &HeatPanel, frame: Frame, scene: &mut Scene) {
@@ -56,7 +56,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Draws the bar that explains the colours, and returns its lower edge.
+/// Draws the colour key, and returns its lower edge.
 pub(crate) fn colour_bar(title: &str, scale: &Scale, y: f64, scene: &mut Scene) -> f64 {
     let content = text::shorten(title, scene.width, SIZE, false);
     let wide = text::width(&content, SIZE, false);
@@ -67,7 +67,7 @@ pub(crate) fn colour_bar(title: &str, scale: &Scale, y: f64, scene: &mut Scene) 
     let step = BAR / FIELDS as f64;
     for at in 0..FIELDS {
         let colour = heat((at as f64 + 0.5) / FIELDS as f64);
-        // A little overlap hides the seams.
+        // A slight overlap hides the seams.
         let size = (step + if at + 1 < FIELDS { 0.5 } else { 0.0 }, BAR_HEIGHT);
         scene.rectangle((left + at as f64 * step, y), size, Style::fill(Paint::Rgb(colour)));
     }

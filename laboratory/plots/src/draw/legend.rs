@@ -6,9 +6,9 @@ use crate::plan::{Entry, Plan};
 use crate::scene::{Anchor, Paint, Scene, Shape, Style};
 use crate::text;
 
-/// Width of the sample of a line.
+/// Width of a line sample.
 const SAMPLE: f64 = 26.0;
-/// Width of the sample of an area.
+/// Width of an area sample.
 const SWATCH: f64 = 13.0;
 /// Space between a sample and its name.
 const SPACE: f64 = 6.0;
@@ -17,7 +17,7 @@ const APART: f64 = 18.0;
 /// Height of a line of the legend.
 const ROW: f64 = 18.0;
 
-/// Draws the legend at the top, and returns the height that it takes.
+/// Draws the legend at the top, and returns its height.
 pub(crate) fn draw(plan: &Plan, labels: &events::Labels, scene: &mut Scene) -> f64 {
     let mut y = 0.0;
     if let Some((axis, scale)) = &plan.heat {

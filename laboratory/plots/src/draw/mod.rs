@@ -1,4 +1,4 @@
-//! Turns a plan into shapes, for a given width.
+//! Converts a plan to shapes, for a given width.
 
 mod axes;
 mod events;
@@ -13,25 +13,25 @@ use crate::plan::{Content, PanelPlan, Plan, Side};
 use crate::scene::{Anchor, Paint, Scene, Style, Text};
 use crate::text;
 
-/// Size of labels and ticks.
+/// Font size of labels and ticks.
 pub(crate) const SIZE: f64 = 12.0;
 /// Space between parts of the drawing.
 const GAP: f64 = 8.0;
-/// Width from which panels stand side by side.
+/// Minimum width for panels side by side.
 const MIN_WIDE: f64 = 560.0;
-/// Height of the plot area of a figure of one panel.
+/// Height of the plot area of a single-panel figure.
 const SINGLE_HEIGHT: f64 = 300.0;
-/// Height of the plot area of each of several panels, and of narrow ones.
+/// Height of the plot area of each of several panels, and of narrow panels.
 const PANEL_HEIGHT: f64 = 220.0;
 /// Height of the plot area of each of several panels over time.
 const TIME_HEIGHT: f64 = 150.0;
-/// Height of a row of a heat map, and the bounds of the whole.
+/// Height of a row of a heat map; the next constants bound the total height.
 const HEAT_ROW: f64 = 34.0;
 const MIN_HEAT: f64 = 120.0;
 const MAX_HEAT: f64 = 420.0;
 /// Space between panels side by side.
 const BETWEEN: f64 = 22.0;
-/// Space right of the last panel, for half of the last number.
+/// Space to the right of the last panel, for half of the last number.
 const RIGHT: f64 = 14.0;
 
 /// Plot area of a panel.
@@ -44,12 +44,12 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Returns the abscissa of a fraction of the width.
+    /// Returns the x coordinate of a fraction of the width.
     pub(crate) fn across(&self, part: f64) -> f64 {
         self.x + part * self.width
     }
 
-    /// Returns the ordinate of a fraction of the height, counted from the bottom.
+    /// Returns the y coordinate of a fraction of the height, from the bottom.
     pub(crate) fn up(&self, part: f64) -> f64 {
         self.bottom() - part * self.height
     }
@@ -84,7 +84,7 @@ pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
     let mut frames = Vec::new();
     let mut y = top;
     for (row, panels) in plan.panels.chunks(columns).enumerate() {
-        // Labels of events are on the first row only: those below share its axis.
+        // Only the first row has event labels: the rows below share its axis.
         y += above + if row == 0 { labels.height() } else { 0.0 };
         let spaces = outer.left + RIGHT + (BETWEEN + inner) * (columns - 1) as f64;
         let each = (width - spaces) / columns as f64;
@@ -92,7 +92,7 @@ pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
             let x = outer.left + at as f64 * (each + BETWEEN + inner);
             frames.push(Frame { x, y, width: each, height });
         }
-        // A column may end a row before the last one.
+        // The last panel of a column may be above the last row.
         let last = (row + 2) * columns > plan.panels.len();
         y += height + outer.below + if last { outer.title } else { 0.0 };
     }
@@ -180,7 +180,7 @@ fn frame_height(plan: &Plan, columns: usize, width: f64) -> f64 {
     }
 }
 
-/// Returns a line of text of the usual size.
+/// Returns a line of text in the standard size.
 pub(crate) fn label(content: &str, (x, y): (f64, f64), anchor: Anchor, paint: Paint) -> Text {
     Text { x, y, content: content.into(), size: SIZE, bold: false, anchor, turn: 0.0, paint }
 }

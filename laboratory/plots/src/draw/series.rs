@@ -6,24 +6,24 @@ use crate::plan::{Look, PanelPlan, Plan, Side, step_end};
 use crate::scale::Scale;
 use crate::scene::{Paint, Scene, Shape, Style};
 
-/// Points of a series up to which each has a marker and its interval a whisker; beyond, intervals are a band.
+/// Maximum number of points of a series with individual markers and whiskers; with more, intervals are a band.
 const MAX_MARKED: usize = 48;
 /// Width of lines.
 const LINE: f64 = 1.9;
 /// Radius of the points of a scatter plot.
 const DOT: f64 = 1.7;
-/// Points of a scatter plot from which they are drawn more transparent.
+/// Number of points of a scatter plot from which on they are drawn more transparently.
 const MANY: usize = 1500;
-/// Least width of a column of a histogram, and the gap between columns.
+/// Minimum width of a histogram column, and the gap between columns.
 const MIN_COLUMN: f64 = 1.0;
 const SEAM: f64 = 0.6;
-/// Height of the signs of failed measurements above the foot of the plot.
+/// Height of the signs for failed measurements above the bottom of the plot.
 const FAILED: f64 = 7.0;
 
 pub(crate) fn draw(plan: &Plan, panel: &PanelPlan, all: &[(&Series, Look)], frame: Frame, scene: &mut Scene) {
     let (Side::Numbers(x), Side::Numbers(y)) = (&panel.x, &panel.y) else { return };
     let canvas = Canvas { x, y, frame };
-    // Values from a paper go first, so that they hide none of ours.
+    // Values from a paper are drawn first, so that they hide none of ours.
     let (papers, ours): (Vec<_>, Vec<_>) = all.iter().partition(|(_, look)| look.paper);
     for (series, look) in papers.into_iter().chain(ours) {
         let mut points: Vec<&Point> = series.points.iter().collect();

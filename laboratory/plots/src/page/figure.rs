@@ -11,12 +11,12 @@ use crate::model::{Figure, Plot};
 use crate::plan::Plan;
 use crate::svg;
 
-/// Width of the drawing for screens that have room for it, and for phones.
+/// Width of the drawing for wide screens; the next constant is for phones.
 const WIDE: f64 = 940.0;
 const NARROW: f64 = 340.0;
-/// Rows of the table of values; a figure of more points refers to the result files.
+/// Maximum rows of the table of values; a figure with more points refers to the result files.
 const MAX_ROWS: usize = 400;
-/// Places of marks are whole multiples of this fraction of the plot area.
+/// Resolution of mark positions, in steps per plot area.
 const FINENESS: f64 = 1e4;
 
 pub(crate) fn render(figure: &Figure) -> String {
@@ -73,7 +73,7 @@ fn summary(plan: &Plan, marks: &[Vec<Mark>]) -> String {
     format!("{kind}: {}. {axes}, {count} values.", figure.title)
 }
 
-/// Strings that many tooltips share, each stored once.
+/// Strings shared by many tooltips, each stored once.
 #[derive(Default)]
 struct Strings {
     known: std::collections::BTreeMap<String, usize>,
@@ -91,8 +91,8 @@ impl Strings {
     }
 }
 
-/// Returns what the script needs: `frames` of each layout, and for each panel the marks as arrays of four places, the
-/// name, the command (-1 without), and name and value of each row. Texts are indexes into `strings`.
+/// Returns the data for the script: `frames` of each layout, and for each panel the marks as arrays of four positions,
+/// the name, the command (-1 without), and name and value of each row. Texts are indices into `strings`.
 fn tooltips(marks: &[Vec<Mark>], layouts: [&Drawing; 2]) -> Value {
     let mut strings = Strings::default();
     let mut mark = |mark: &Mark| {
@@ -114,7 +114,7 @@ fn tooltips(marks: &[Vec<Mark>], layouts: [&Drawing; 2]) -> Value {
     json!({ "fineness": FINENESS, "frames": frames, "panels": panels, "strings": strings.all })
 }
 
-/// Returns the values as a table that can be folded out.
+/// Returns the values as a collapsible table.
 fn values(plan: &Plan, marks: &[Vec<Mark>]) -> String {
     let all =
         plan.panels.iter().zip(marks).flat_map(|(panel, marks)| marks.iter().map(move |mark| (panel.title, mark)));

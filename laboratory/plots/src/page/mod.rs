@@ -9,12 +9,12 @@ use crate::escape::{escape, prose};
 use crate::palette::{DARK, LIGHT};
 use crate::svg;
 
-/// Content security policy of the page: inline style and script only, and no requests.
+/// Content security policy of the page: only inline style and script, and no requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
-/// Sections from which the page has a table of contents.
+/// Minimum number of sections for a table of contents.
 const MIN_CONTENTS: usize = 2;
 
-/// Renders a page that `check_page` has accepted.
+/// Renders a page accepted by `check_page`.
 pub(crate) fn render(page: &Page) -> String {
     let lead: String = page.lead.iter().map(|text| format!("<p class=\"lead\">{}</p>\n", escape(text))).collect();
     let sections: String = page.sections.iter().map(section).collect();
@@ -85,5 +85,5 @@ fn block(block: &Block) -> String {
     }
 }
 
-/// Button that copies the code beside it; the script shows it.
+/// Button that copies the adjacent code; the script makes it visible.
 const COPY: &str = "<button type=\"button\" class=\"copy\" hidden>Copy</button>";

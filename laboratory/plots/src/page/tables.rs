@@ -3,10 +3,10 @@
 use crate::document::{Claim, Table, Verdict};
 use crate::escape::escape;
 
-/// Rows up to which a table is open.
+/// Maximum rows of a table that is initially expanded.
 const MAX_OPEN_ROWS: usize = 20;
 
-/// Renders a table that can be folded out if it is long.
+/// Renders a table, collapsible if it is long.
 pub(crate) fn folded(own: &Table) -> String {
     match own.rows.len() {
         0..=MAX_OPEN_ROWS => table(own),
@@ -37,7 +37,7 @@ pub(crate) fn table(table: &Table) -> String {
     )
 }
 
-/// Renders claims as a list, which reads on a phone as well.
+/// Renders claims as a list, which is also readable on a phone.
 pub(crate) fn claims(claims: &[Claim]) -> String {
     format!("<ul class=\"claims\">\n{}</ul>\n", claims.iter().map(claim).collect::<String>())
 }

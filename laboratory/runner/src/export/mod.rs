@@ -1,4 +1,4 @@
-//! Rows as tables: one line for each row, or for each second or sampled request of each row.
+//! Rows as tables: one line per row, per second of a row, or per sampled request of a row.
 
 mod parquet;
 mod text;
@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 
 use crate::error::RunnerError;
 
-/// Beginning of the names of columns with coordinates, so that they cannot be those of other columns.
+/// Prefix of coordinate columns, which keeps their names apart from other columns.
 pub const AXIS_PREFIX: &str = "axis_";
 
 choice!(
     /// Format of an exported table.
     #[derive(Default)]
     Format, "format",
-    /// Comma-separated, with a line of names (RFC 4180).
+    /// Comma-separated, with a header line (RFC 4180).
     #[default]
     Csv = "csv",
     /// A list of objects.
@@ -31,16 +31,16 @@ choice!(
     /// Table to export.
     #[derive(Default)]
     Lines, "kind of lines",
-    /// One line for each run.
+    /// One line per run.
     #[default]
     Runs = "runs",
-    /// One line for each whole second of each run.
+    /// One line per whole second of each run.
     Seconds = "seconds",
-    /// One line for each sampled request of each run.
+    /// One line per sampled request of each run.
     Samples = "samples",
 );
 
-/// Column that every table of a kind has; `T` is the subject of a line.
+/// Column present in every table of a kind; `T` is the subject of a line.
 pub struct Fixed<T: 'static> {
     pub name: &'static str,
     pub unit: &'static str,
@@ -48,7 +48,7 @@ pub struct Fixed<T: 'static> {
     value: Value<T>,
 }
 
-/// How to get the value of a column.
+/// Function that extracts a column's value.
 enum Value<T> {
     /// Empty texts are missing values.
     Text(fn(&T) -> String),
@@ -57,14 +57,14 @@ enum Value<T> {
     Flag(fn(&T) -> Option<bool>),
 }
 
-/// Declares columns: name, unit, meaning, and the type and the value of a line.
+/// Declares columns: name, unit, meaning, and the type and value of a line.
 macro_rules! columns {
     ($($name:literal, $unit:literal, $about:literal => $kind:ident($of:expr);)*) => {
         &[$(Fixed { name: $name, unit: $unit, about: $about, value: Value::$kind($of) }),*]
     };
 }
 
-/// Columns that say which run it was. Those of the axes follow.
+/// Columns that identify the run, followed by the axes' columns.
 pub const IDENTITY: &[Fixed<Row>] = columns! {
     "experiment", "", "Paper and id of the experiment" => Text(|row| row.experiment.clone());
     "profile", "", "`quick` or `full`" => Text(|row| row.profile.to_string());
@@ -103,7 +103,7 @@ pub const ORIGIN: &[Fixed<Row>] = columns! {
     "command", "", "The command that repeats the run" => Text(|row| row.provenance.command.clone());
 };
 
-/// Columns of a sampled request, after those that say which run it was.
+/// Columns of a sampled request, after the columns that identify the run.
 pub const SAMPLE: &[Fixed<Sample>] = columns! {
     "at_s", "s", "Intended sending of the request, from the start of the measured time" => Number(|own| Some(own.at_s));
     "latency_ms", "ms", "Latency of the request; its age at the end of the run if it has no answer" =>
@@ -141,7 +141,7 @@ impl Column {
 }
 
 impl Table {
-    /// Returns the table of rows. A figure that no row has gives no column.
+    /// Returns the table of rows. Figures that no row has get no column.
     pub fn of(rows: &[&Row], lines: Lines) -> Table {
         match lines {
             Lines::Runs => Table::of_runs(rows),
@@ -195,8 +195,8 @@ impl Table {
         self.columns.push((name.into(), column));
     }
 
-    /// Adds the columns that identify the run of each line. `all` are the rows of the whole table, which decide on the
-    /// axes, so that those do not depend on which rows have lines.
+    /// Adds the columns that identify the run of each line. The axes are taken from `all` rows of the table, so that
+    /// they do not depend on which rows have lines.
     fn add_identity(&mut self, rows: &[&Row], all: &[&Row]) {
         self.add_fixed(IDENTITY, rows);
         let axes: BTreeSet<&String> = all.iter().flat_map(|row| row.cell.keys()).collect();
@@ -229,7 +229,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// Returns the table in a format.
+    /// Encodes the table in a format.
     ///
     /// # Errors
     /// If the library of the format refuses the table.
@@ -246,7 +246,7 @@ fn each<L, T>(lines: &[&L], of: impl Fn(&L) -> Option<T>) -> Vec<Option<T>> {
     lines.iter().map(|line| of(line)).collect()
 }
 
-/// Returns the coordinates on an axis: as numbers if all of them are, or else as text.
+/// Returns the coordinates on an axis: as numbers if all values are numbers, and otherwise as text.
 fn axis_column(rows: &[&Row], all: &[&Row], axis: &str) -> Column {
     let values: Vec<Option<&Coordinate>> = rows.iter().map(|row| row.cell.get(axis)).collect();
     let is_numeric = all.iter().filter_map(|row| row.cell.get(axis)).all(|value| value.as_number().is_some());

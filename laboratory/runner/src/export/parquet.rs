@@ -50,7 +50,7 @@ fn fill(writer: &mut SerializedColumnWriter<'_>, column: &Column) -> Result<(), 
     }
 }
 
-/// Writes the values that are there, and for each line whether there is one.
+/// Writes the present values, and for each line whether it has a value.
 fn put<D: DataType, T>(
     writer: &mut SerializedColumnWriter<'_>,
     values: &[Option<T>],

@@ -4,7 +4,7 @@ use super::{Column, Table};
 use crate::error::RunnerError;
 use serde_json::{Map, Value};
 
-/// Writes a line of names, then the lines. Missing values are empty.
+/// Writes a header line, followed by the lines. Missing values are empty.
 pub fn csv(table: &Table) -> Result<Vec<u8>, RunnerError> {
     let refused = |error: csv::Error| RunnerError::Table(error.to_string());
     let mut writer = csv::Writer::from_writer(Vec::new());

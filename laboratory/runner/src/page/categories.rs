@@ -7,7 +7,7 @@ use super::{paper, words};
 use quorate_lab::experiments::statistics::{Fences, quantile_of};
 use quorate_plots::{Bar, BarSeries, BoxMark, BoxSeries, Cell, HeatPanel, Plot};
 
-/// Draws a figure by the values of an axis, side by side.
+/// Draws a figure over the values of an axis, side by side.
 pub(super) fn bars(sketch: &mut Sketch) -> Plot {
     sketch.note_runs();
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[&sketch.plot.x]));
@@ -19,7 +19,8 @@ pub(super) fn bars(sketch: &mut Sketch) -> Plot {
     Plot::Bars(in_panels(groups.iter().map(series).chain(paper::bars(sketch, &groups))))
 }
 
-/// Draws several figures on top of each other. What tells bars apart beside the axis is part of their names.
+/// Draws several figures on top of each other. Axes that distinguish bars besides the horizontal one are part of their
+/// names.
 pub(super) fn stacked(sketch: &mut Sketch) -> Plot {
     sketch.notes.push("Means of the runs.".into());
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[&sketch.plot.x]));
@@ -42,7 +43,7 @@ pub(super) fn stacked(sketch: &mut Sketch) -> Plot {
     Plot::Stacked(in_panels(series.into_iter()))
 }
 
-/// Draws the distribution of the requests where runs kept some, or else that of the runs.
+/// Draws the distribution of the sampled requests if runs kept any, and otherwise of the runs.
 pub(super) fn boxes(sketch: &mut Sketch) -> Plot {
     let y = sketch.plot.y.first().map_or("", String::as_str);
     let of_requests = sketch.has_boxes_of_requests();
@@ -82,7 +83,7 @@ pub(super) fn boxes(sketch: &mut Sketch) -> Plot {
     Plot::Boxes(in_panels(groups.iter().map(series).chain(paper::boxes(sketch, &groups))))
 }
 
-/// Draws a figure by two axes. What else varies has a panel of its own.
+/// Draws a figure over two axes. Combinations of other axes have a panel each.
 pub(super) fn heat(sketch: &mut Sketch) -> Plot {
     sketch.notes.push("Means of the runs.".into());
     let plot = sketch.plot;

@@ -1,4 +1,4 @@
-//! Cells of a plan with their rows: what a plot draws of them, and what a tooltip says.
+//! Cells of a plan with their rows: the data of plots and tooltips.
 
 use super::fidelity::Fidelity;
 use super::finding::Finding;
@@ -22,10 +22,10 @@ pub(super) struct Cells<'f> {
     fidelity: Option<&'f Fidelity>,
 }
 
-/// Cells that are drawn with one look, in one panel.
+/// Cells drawn in the same style and panel.
 pub(super) struct Group {
     pub panel: String,
-    /// Empty if there is only one.
+    /// Name of the series; empty if there is only one.
     pub series: String,
     pub cells: Vec<usize>,
 }
@@ -54,12 +54,12 @@ impl<'f> Cells<'f> {
         Summary::of(&values).map(|summary| summary.mean)
     }
 
-    /// Returns why a run of the cell failed.
+    /// Returns the reason why a run of the cell failed.
     pub fn failure(&self, cell: usize) -> Option<&'f str> {
         self.rows(cell).iter().find_map(|row| row.failure.as_deref())
     }
 
-    /// Returns the caveats of the runs of cells, each once.
+    /// Returns the caveats of the cells' runs, without duplicates.
     pub fn warnings(&self, cells: &[usize]) -> Vec<String> {
         let mut warnings = Vec::new();
         for warning in cells.iter().flat_map(|cell| self.rows(*cell)).flat_map(|row| &row.warnings) {
@@ -76,7 +76,7 @@ impl<'f> Cells<'f> {
         (0..self.plan.cells.len()).filter(|cell| !self.rows(*cell).is_empty()).collect()
     }
 
-    /// Returns the reasons why cells could not be run here, with the number of cells of each.
+    /// Returns the reasons why cells could not be run here, with the number of cells for each.
     pub fn obstacles(&self) -> BTreeMap<&'f str, usize> {
         let mut counts = BTreeMap::new();
         for why in (0..self.plan.cells.len()).filter_map(|cell| self.readings.obstacle(cell)) {
@@ -85,7 +85,7 @@ impl<'f> Cells<'f> {
         counts
     }
 
-    /// Returns the cells of a plot that have rows.
+    /// Returns the plot's cells with rows.
     pub fn of(&self, plot: &Plot) -> Vec<usize> {
         select(self.plan, self.run(), &plot.selection)
     }
@@ -98,7 +98,7 @@ impl<'f> Cells<'f> {
         self.coordinate(cell, axis).map(|own| &own.value)
     }
 
-    /// Returns the value on an axis in words.
+    /// Describes the cell's value on an axis.
     pub fn shown(&self, cell: usize, axis: &str) -> String {
         match axis {
             INSTRUMENT => self.cell(cell).instrument.to_string(),
@@ -106,13 +106,13 @@ impl<'f> Cells<'f> {
         }
     }
 
-    /// Returns a value of an axis in the words of the cells that have it.
+    /// Describes a value of an axis as the cells with that value do.
     pub fn shown_value(&self, axis: &str, value: &Value) -> String {
         let own = self.plan.cells.iter().flat_map(|cell| &cell.coordinates).filter(|own| own.name == axis);
         own.filter(|own| own.value == *value).map(Coordinate::shown).next().unwrap_or_else(|| value.to_string())
     }
 
-    /// Returns the values on axes in words, those that are numbers with the name of the axis.
+    /// Describes the values on several axes; numbers include the axis's name.
     pub fn name(&self, cell: usize, axes: &[String]) -> String {
         let named = |axis: &String| {
             let says_enough = axis == INSTRUMENT
@@ -123,7 +123,7 @@ impl<'f> Cells<'f> {
         axes.iter().map(named).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the axes, and the instrument, if the cells differ in them.
+    /// Returns the axes in which the cells differ, and the instrument if it differs.
     pub fn varied(&self, cells: &[usize]) -> Vec<String> {
         let names = self.plan.experiment.coordinates();
         let axes = names.iter().map(|name| (*name).to_owned()).chain([INSTRUMENT.to_owned()]);
@@ -149,7 +149,7 @@ impl<'f> Cells<'f> {
         groups
     }
 
-    /// Returns what a tooltip says about a cell, without the figures that are drawn.
+    /// Returns the tooltip of a cell, without the drawn figures.
     pub fn hover(&self, cell: usize, drawn: &[&str]) -> Hover {
         let (rows, own) = (self.rows(cell), self.cell(cell));
         let mut lines = Vec::new();
@@ -190,14 +190,14 @@ impl<'f> Cells<'f> {
         Hover { rows: lines, command: self.command(cell) }
     }
 
-    /// Returns the command that repeats the first run, or the one that failed.
+    /// Returns the command that repeats the first run, or the failed one.
     fn command(&self, cell: usize) -> Option<String> {
         let rows = self.rows(cell);
         let row = rows.iter().find(|row| row.failure.is_some()).or(rows.first())?;
         Some(row.provenance.command.clone()).filter(|command| !command.is_empty())
     }
 
-    /// Returns how far the simulator was off at the nearest specification that was also measured.
+    /// Describes the simulator's error at the nearest specification that was also measured.
     fn residual(&self, cell: usize) -> Option<String> {
         let own = self.cell(cell);
         let fidelity = self.fidelity.filter(|_| own.instrument == Instrument::Simulated)?;
@@ -205,7 +205,7 @@ impl<'f> Cells<'f> {
     }
 }
 
-/// Returns the figures that the plots and claims of an experiment use, in their order.
+/// Returns the figures in the plots and claims of an experiment, in their order.
 pub(super) fn used_figures<'p>(plan: &'p Plan) -> Vec<&'p str> {
     let coordinates = plan.experiment.coordinates();
     let plots = plan.experiment.plots.iter();
@@ -223,7 +223,7 @@ pub(super) fn used_figures<'p>(plan: &'p Plan) -> Vec<&'p str> {
     used
 }
 
-/// Returns the highest noise of rows in words; `None` where noise is impossible.
+/// Describes the highest noise of the rows; `None` where noise is impossible.
 fn noise(rows: &[&Row]) -> Option<String> {
     let all = || rows.iter().filter_map(|row| row.noise.as_ref());
     all().next()?;
@@ -232,7 +232,7 @@ fn noise(rows: &[&Row]) -> Option<String> {
     Some(format!("at most {} % stolen, {} % by other programs", words::number(steal), words::number(others)))
 }
 
-/// Returns how many runs were steady; `None` where that is unknown.
+/// Describes the number of steady runs; `None` if it is unknown.
 pub(super) fn steady(rows: &[&Row]) -> Option<String> {
     let known: Vec<bool> = rows.iter().filter_map(|row| row.noise.as_ref()?.is_steady()).collect();
     let steady = known.iter().filter(|is_steady| **is_steady).count();

@@ -1,13 +1,14 @@
-//! Times of misbehaviour in plots over time.
+//! Spans of misbehaviour in plots over time.
 
 use super::sketch::Sketch;
 use quorate_lab::spec::{BenchSpec, Fault, Interval};
 use quorate_plots::Event;
 
-/// Maximum number of spans of one fault that are marked.
+/// Maximum number of marked spans of one fault.
 const MAX_SPANS: usize = 100;
 
-/// Returns the spans in which replicas of the drawn cells misbehave after the start of the measured time, each once.
+/// Returns the spans, without duplicates, in which replicas of the drawn cells misbehave after the start of the
+/// measured time.
 pub(super) fn events(sketch: &Sketch) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     for cell in &sketch.drawn {

@@ -1,18 +1,18 @@
-//! Residuals of the simulator, as `quorate lab fidelity --json` writes them.
+//! Residuals of the simulator, as written by `quorate lab fidelity --json`.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Distance of two specifications for each key whose values differ as texts do.
+/// Contribution to the distance of two specifications by each key whose text values differ.
 const DIFFERENT: f64 = 1.0;
-/// Distance if the protocols differ, which no other difference outweighs easily.
+/// Contribution of different protocols, larger than most other differences together.
 const OTHER_PROTOCOL: f64 = 8.0;
 const PROTOCOL: &str = "protocol";
-/// Distance of an open loop from a closed one: near saturation, their latencies have little in common.
+/// Contribution of an open loop versus a closed one: near saturation, their latencies have little in common.
 const OTHER_LOOP: f64 = 8.0;
 /// Key that only open loops have.
 const RATE: &str = "rate";
-/// Keys that hardly change how far the simulator is off.
+/// Keys that hardly affect the simulator's error.
 const IGNORED: &[&str] = &["seed", "duration", "warmup", "costs"];
 
 /// Specifications that were both simulated and measured.
@@ -21,7 +21,7 @@ pub struct Fidelity {
     pub cells: Vec<Residual>,
 }
 
-/// Simulated figures by measured ones.
+/// Ratios of simulated to measured figures.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Residual {
     /// Keys of `quorate bench --spec`.
@@ -33,15 +33,15 @@ pub struct Residual {
 }
 
 impl Fidelity {
-    /// Parses the JSON of `quorate lab fidelity`; other keys than `cells` are ignored.
+    /// Parses the JSON of `quorate lab fidelity`; keys other than `cells` are ignored.
     ///
     /// # Errors
-    /// If it is no JSON of this form.
+    /// If it is not JSON of this form.
     pub fn parse(text: &str) -> Result<Fidelity, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// Returns the residual of the specification that differs least; `None` without specifications.
+    /// Returns the residual of the most similar specification; `None` without specifications.
     pub fn nearest(&self, specification: &toml::Table) -> Option<&Residual> {
         let near = |residual: &&Residual| distance(&residual.spec, specification);
         self.cells.iter().min_by(|a, b| near(a).total_cmp(&near(b)))
@@ -49,7 +49,7 @@ impl Fidelity {
 }
 
 impl Residual {
-    /// Returns the ratios in words.
+    /// Describes the ratios.
     pub fn ratios(&self) -> String {
         let all = [
             ("throughput", self.throughput_ratio),
@@ -61,7 +61,7 @@ impl Residual {
         known.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the specification in words.
+    /// Describes the specification.
     pub fn label(&self) -> String {
         let words = self.spec.iter().filter(|(key, _)| !IGNORED.contains(&key.as_str()));
         let words = words.map(|(key, value)| format!("{} {}", super::words::words(key), shown(value)));
@@ -69,7 +69,7 @@ impl Residual {
     }
 }
 
-/// Adds up how much keys differ that both have: numbers by the factor between them, as powers of 2.
+/// Adds up the differences of all common keys. Numbers contribute the binary logarithm of their ratio.
 fn distance(spec: &Map<String, Value>, specification: &toml::Table) -> f64 {
     let of_key = |(key, value): (&String, &Value)| {
         let Some(other) = specification.get(key).filter(|_| !IGNORED.contains(&key.as_str())) else { return 0.0 };

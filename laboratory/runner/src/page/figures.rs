@@ -1,4 +1,4 @@
-//! From the plots of an experiment to figures.
+//! Converts an experiment's plots to figures.
 
 use super::cells::Cells;
 use super::sketch::Sketch;
@@ -7,7 +7,7 @@ use quorate_lab::experiments::file::Plot;
 use quorate_lab::experiments::names::PlotKind;
 use quorate_plots::{Figure, PlotError, check_figure};
 
-/// Draws a plot; `None` if no cell of it was run.
+/// Draws a plot; `None` if none of its cells were run.
 ///
 /// # Errors
 /// If the values cannot be drawn, for instance because there are too many series.

@@ -1,4 +1,4 @@
-//! What a page is made of.
+//! Contents of a page.
 
 use quorate_lab::experiments::{Judgement, Plan, Row, Verdict};
 

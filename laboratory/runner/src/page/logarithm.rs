@@ -1,11 +1,11 @@
-//! Logarithmic axes, which have no place for 0 and below.
+//! Logarithmic axes, which cannot show values of 0 or below.
 
 use quorate_plots::{Figure, Plot};
 
-/// Part of the least value of an axis to which intervals are drawn that reach to 0.
+/// Lower end of intervals that reach to 0, as a fraction of the smallest value on the axis.
 const LEAST_PART: f64 = 0.1;
 
-/// Makes an axis linear if it cannot be logarithmic, and cuts intervals off that reach to 0.
+/// Makes an axis linear if it cannot be logarithmic, and truncates intervals that reach to 0.
 pub(super) fn fit(figure: &mut Figure, notes: &mut Vec<String>) {
     let (mut across, mut up) = (Vec::new(), Vec::new());
     values(&figure.plot, &mut across, &mut up);
@@ -41,7 +41,7 @@ fn values(plot: &Plot, across: &mut Vec<f64>, up: &mut Vec<f64>) {
         Plot::Bars(panels) | Plot::Stacked(panels) => {
             let bars = panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.bars);
             up.extend(bars.filter_map(|bar| bar.value));
-            // Segments of stacks add up, so that their heights mean nothing on a logarithmic axis.
+            // Segments of stacks add up, so their heights are meaningless on a logarithmic axis.
             if matches!(plot, Plot::Stacked(_)) {
                 up.push(0.0);
             }
@@ -54,7 +54,7 @@ fn values(plot: &Plot, across: &mut Vec<f64>, up: &mut Vec<f64>) {
     }
 }
 
-/// Cuts intervals off at the least values; returns whether it had to.
+/// Truncates intervals at the smallest values. Returns whether any was truncated.
 fn cut(plot: &mut Plot, x: Option<f64>, y: Option<f64>) -> bool {
     let mut has_cut = false;
     let mut raise = |interval: &mut Option<(f64, f64)>, least: Option<f64>| {

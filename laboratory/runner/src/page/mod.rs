@@ -1,6 +1,6 @@
 //! Page of experiments: figures, claims and rows, offline, with each figure as SVG and PDF beside it.
 //!
-//! `docs/EXPERIMENTS.md` describes how figures look and behave.
+//! `docs/EXPERIMENTS.md` describes the appearance and behaviour of figures.
 
 mod categories;
 mod cells;
@@ -33,11 +33,11 @@ use thiserror::Error;
 pub const PAGE_FILE: &str = "report.html";
 /// Directory of the figures, beside the page.
 pub const FIGURES_DIR: &str = "figures";
-/// Sections from which there is an overview of all experiments.
+/// Minimum number of sections for an overview of all experiments.
 const MIN_OVERVIEW: usize = 2;
-/// Maximum number of residuals of the simulator that a section names.
+/// Maximum number of the simulator's residuals listed in a section.
 const MAX_RESIDUALS_SHOWN: usize = 3;
-/// Maximum number of warnings of runs that a section names.
+/// Maximum number of the runs' warnings listed in a section.
 const MAX_WARNINGS_SHOWN: usize = 3;
 
 /// A page that could not be written.
@@ -50,13 +50,14 @@ pub enum PageError {
 }
 
 impl PageError {
-    /// Returns whether the named path is at fault, rather than the disk.
+    /// Returns whether the named path is at fault; false if the disk is.
     pub fn is_wrong_call(&self) -> bool {
         matches!(self, PageError::Write { source, .. } if quorate_types::files::is_named_wrongly(source))
     }
 }
 
-/// Makes the page of experiments. With `fidelity`, simulated cells say how far the simulator was off nearby.
+/// Builds the page of experiments. With `fidelity`, simulated cells show the simulator's error at nearby
+/// specifications.
 pub fn page(findings: &[Finding], fidelity: Option<&Fidelity>) -> Page {
     let mut ids = BTreeSet::new();
     let mut sections = Vec::new();
@@ -116,7 +117,7 @@ fn section(finding: &Finding, fidelity: Option<&Fidelity>, ids: &mut BTreeSet<St
     Section { id, title: format!("{}: {}", experiment.name(), experiment.title), blocks }
 }
 
-/// Returns how the command line names an experiment: those of the repository by name, others by their file.
+/// Returns an experiment's name on the command line: the name for the repository's experiments, the file for others.
 fn name_for_command(finding: &Finding) -> String {
     let experiment = finding.plan.experiment;
     match experiment.file.ends_with(&format!("experiments/{}.toml", experiment.name())) {
@@ -125,7 +126,7 @@ fn name_for_command(finding: &Finding) -> String {
     }
 }
 
-/// Says which profile was run on which instruments, and what is missing.
+/// Describes the profile and the instruments that were run, and missing parts.
 fn what_was_run(finding: &Finding, cells: &Cells) -> String {
     let plan = finding.plan;
     let (run, all) = (cells.run(), plan.cells.len());
@@ -170,7 +171,7 @@ fn warnings(cells: &Cells) -> Option<String> {
     (!all.is_empty()).then(|| format!("Warnings of the runs: {shown}{more}."))
 }
 
-/// Says how far the simulator was off at the specifications nearest to the simulated cells.
+/// Describes the simulator's error at the specifications nearest to the simulated cells.
 fn residuals(cells: &Cells, fidelity: Option<&Fidelity>) -> Option<String> {
     let mut nearest: Vec<&Residual> = Vec::new();
     for cell in cells.run() {
@@ -196,7 +197,7 @@ fn residuals(cells: &Cells, fidelity: Option<&Fidelity>) -> Option<String> {
     })
 }
 
-/// Returns a name that is fit for files and unlike all before.
+/// Returns a unique name that is valid in file names.
 fn unique(name: &str, ids: &mut BTreeSet<String>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let plain: String = name.chars().map(plain).collect();
@@ -213,7 +214,7 @@ fn unique(name: &str, ids: &mut BTreeSet<String>) -> String {
 /// Writes a page to a file.
 ///
 /// # Errors
-/// If the page is not sound, or the file cannot be written.
+/// If the page is invalid, or the file cannot be written.
 pub fn write_page(path: &Path, page: &Page) -> Result<(), PageError> {
     write_file(path, quorate_plots::page(page)?.as_bytes())
 }
@@ -221,18 +222,18 @@ pub fn write_page(path: &Path, page: &Page) -> Result<(), PageError> {
 /// Writes `report.html` into a directory, and the figures below it. Returns the number of figures.
 ///
 /// # Errors
-/// If the page is not sound, or a file cannot be written.
+/// If the page is invalid, or a file cannot be written.
 pub fn write(dir: &Path, page: &Page) -> Result<usize, PageError> {
     let count = write_figures(&dir.join(FIGURES_DIR), page)?;
     write_page(&dir.join(PAGE_FILE), page)?;
     Ok(count)
 }
 
-/// Writes each figure of a page as `ID.svg` and `ID.pdf` into a directory, which is created if it is not there. Returns
-/// the number of figures.
+/// Writes each figure of a page as `ID.svg` and `ID.pdf` into a directory, creating it if necessary. Returns the number
+/// of figures.
 ///
 /// # Errors
-/// If the page is not sound, or a file cannot be written.
+/// If the page is invalid, or a file cannot be written.
 pub fn write_figures(dir: &Path, page: &Page) -> Result<usize, PageError> {
     fs::create_dir_all(dir).map_err(|source| PageError::Write { path: dir.to_owned(), source })?;
     let mut count = 0;

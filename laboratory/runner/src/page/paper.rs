@@ -1,4 +1,4 @@
-//! Values that the paper gives, beside ours.
+//! Values from the paper, drawn beside ours.
 
 use super::cells::{Group, INSTRUMENT};
 use super::sketch::{Sketch, names_on};
@@ -8,7 +8,7 @@ use quorate_lab::experiments::file::{PaperValue, Pick};
 use quorate_lab::figures::vocabulary;
 use quorate_plots::{Bar, BarSeries, BoxMark, BoxSeries, Cell, HeatPanel, Hover, Point, Series};
 
-/// Returns the paper's points for curves and lines, each with the title of its panel.
+/// Returns the paper's points for curves and lines, each with its panel's title.
 pub(super) fn series(sketch: &Sketch, groups: &[Group]) -> Vec<(String, Series)> {
     let over_figure = vocabulary().figure(&sketch.plot.x).is_some();
     let point = |value: &&PaperValue| {
@@ -22,7 +22,7 @@ pub(super) fn series(sketch: &Sketch, groups: &[Group]) -> Vec<(String, Series)>
         .collect()
 }
 
-/// Returns the paper's bars, each series with the title of its panel.
+/// Returns the paper's bars; each series with its panel's title.
 pub(super) fn bars(sketch: &Sketch, groups: &[Group]) -> Vec<(String, BarSeries)> {
     let bar = |value: &&PaperValue| {
         let category = category(sketch, value)?;
@@ -32,7 +32,7 @@ pub(super) fn bars(sketch: &Sketch, groups: &[Group]) -> Vec<(String, BarSeries)
     found.into_iter().map(|(panel, name, bars)| (panel, BarSeries { name, paper: true, bars })).collect()
 }
 
-/// Returns the paper's segments of stacked bars in a panel: a series for each figure, under the categories of ours.
+/// Returns the paper's segments of a panel's stacked bars: a series per figure, under our categories.
 pub(super) fn stacked(sketch: &Sketch, groups: &[Group], panel: &str) -> Vec<BarSeries> {
     let series = |figure: &String| {
         let bar =
@@ -48,7 +48,7 @@ pub(super) fn stacked(sketch: &Sketch, groups: &[Group], panel: &str) -> Vec<Bar
     sketch.plot.y.iter().map(series).filter(|series| !series.bars.is_empty()).collect()
 }
 
-/// Returns the paper's values beside boxes. A paper gives a number rather than a distribution.
+/// Returns the paper's values beside boxes. A paper gives numbers rather than distributions.
 pub(super) fn boxes(sketch: &Sketch, groups: &[Group]) -> Vec<(String, BoxSeries)> {
     let mark = |value: &&PaperValue| {
         Some(BoxMark { hover: hover(value), ..BoxMark::single(&category(sketch, value)?, value.value) })
@@ -57,7 +57,7 @@ pub(super) fn boxes(sketch: &Sketch, groups: &[Group]) -> Vec<(String, BoxSeries
     found.into_iter().map(|(panel, name, boxes)| (panel, BoxSeries { name, paper: true, boxes })).collect()
 }
 
-/// Returns the paper's heat maps, each with the columns and rows that the paper gives.
+/// Returns the paper's heat maps, each with the columns and rows given in the paper.
 pub(super) fn heat(sketch: &Sketch, groups: &[Group]) -> Vec<HeatPanel> {
     let (x, y) = (sketch.plot.x.as_str(), vertical(sketch));
     let place = |value: &&PaperValue| {
@@ -86,9 +86,9 @@ pub(super) fn heat(sketch: &Sketch, groups: &[Group]) -> Vec<HeatPanel> {
     panels
 }
 
-/// Collects marks by panel and series. A value belongs to the first of our series that agrees with it in all axes that
-/// both have, so that it has the same name; in each panel that it does not contradict. `places` are the axes that a
-/// plot has a place for.
+/// Collects marks by panel and series. A value belongs to the first of our series that agrees with it in all common
+/// axes, and gets the same name, in each panel that it does not contradict. `places` are the axes that the plot itself
+/// shows.
 fn of_groups<T>(
     sketch: &Sketch,
     groups: &[Group],
@@ -97,7 +97,7 @@ fn of_groups<T>(
     mark: impl Fn(&&PaperValue) -> Option<T>,
 ) -> Vec<(String, String, Vec<T>)> {
     let mut found: Vec<(String, String, Vec<T>)> = Vec::new();
-    // The paper's values are of no instrument of ours.
+    // The paper's values do not come from one of our instruments.
     let axes: Vec<String> = sketch.series_axes(places).into_iter().filter(|axis| axis != INSTRUMENT).collect();
     let mut panels: Vec<&str> = Vec::new();
     for group in groups {
@@ -119,7 +119,7 @@ fn of_groups<T>(
     found
 }
 
-/// Returns the paper's values of a figure that the plot's selection does not leave out.
+/// Returns the paper's values of a figure that the plot's selection includes.
 fn values<'s>(sketch: &'s Sketch, figure: &str) -> impl Iterator<Item = &'s PaperValue> {
     let all = sketch.cells.plan.experiment.paper_values.iter();
     let selected = |value: &&PaperValue| {
@@ -131,7 +131,7 @@ fn values<'s>(sketch: &'s Sketch, figure: &str) -> impl Iterator<Item = &'s Pape
     all.filter(move |value| value.figure == figure).filter(selected)
 }
 
-/// Returns whether a value could be one of a group: it does not contradict what all cells of the group have in common.
+/// Returns whether a value could belong to a group: it contradicts no common property of the group's cells.
 fn agrees(sketch: &Sketch, group: &Group, value: &PaperValue, places: &[&str]) -> bool {
     let Some((first, others)) = group.cells.split_first() else { return false };
     value.at.iter().filter(|(axis, _)| !places.contains(&axis.as_str())).all(|(axis, own)| {
@@ -145,7 +145,7 @@ fn vertical<'s>(sketch: &'s Sketch) -> &'s str {
     sketch.plot.y.first().map_or("", String::as_str)
 }
 
-/// Returns the category of a value: its place on the horizontal axis, in the words of ours.
+/// Returns the category of a value: its position on the horizontal axis, in our wording.
 fn category(sketch: &Sketch, value: &PaperValue) -> Option<String> {
     Some(sketch.cells.shown_value(&sketch.plot.x, coordinate(value, &sketch.plot.x)?))
 }
@@ -154,7 +154,7 @@ fn coordinate<'v>(value: &'v PaperValue, axis: &str) -> Option<&'v Value> {
     value.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
 }
 
-/// Returns the paper's value of the horizontal figure at the same place.
+/// Returns the paper's value of the horizontal figure at the same coordinates.
 fn beside(sketch: &Sketch, value: &PaperValue) -> Option<f64> {
     let all = &sketch.cells.plan.experiment.paper_values;
     all.iter().find(|other| other.figure == sketch.plot.x && other.at == value.at).map(|other| other.value)

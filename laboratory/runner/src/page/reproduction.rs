@@ -1,4 +1,4 @@
-//! `docs/REPRODUCTION.md`: every figure of the papers, and what came of it here.
+//! `docs/REPRODUCTION.md`: every figure of the papers, with our results.
 
 use super::finding::Finding;
 use super::words;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// The figures and tables of the papers, which are part of the program.
 pub const CATALOGUE: &str = include_str!("../../../../experiments/catalogue.toml");
-/// As errors call it.
+/// File name in errors.
 const CATALOGUE_FILE: &str = "experiments/catalogue.toml";
 const NOT_RUN: &str = "not run";
 
@@ -31,7 +31,7 @@ pub struct Paper {
     /// Directory of its experiments.
     pub name: String,
     pub title: String,
-    /// With the year, if it is known.
+    /// Authors, with the year if it is known.
     #[serde(default)]
     pub authors: String,
 }
@@ -41,14 +41,14 @@ pub struct Paper {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub paper: String,
-    /// As the paper numbers it.
+    /// Number of the figure in the paper.
     pub figure: String,
     pub shows: String,
     /// The experiment, below `experiments`.
     pub file: Option<String>,
-    /// What quorate lacks for it; beside a file, what the experiment does without.
+    /// Missing feature of quorate; for an entry with a file, the part that the experiment leaves out.
     pub needs: Option<String>,
-    /// There is nothing to measure.
+    /// Whether it is a drawing without measurements.
     #[serde(default)]
     pub drawing: bool,
 }
@@ -57,7 +57,7 @@ impl Catalogue {
     /// Parses a catalogue.
     ///
     /// # Errors
-    /// If it is not of this form, or an entry says neither what it needs nor where its experiment is.
+    /// If it does not have this form, or an entry states neither a missing feature nor an experiment.
     pub fn parse(text: &str) -> Result<Catalogue, Fault> {
         let wrong = |what: String, help: &str| Fault::new(CATALOGUE_FILE, what, help);
         let catalogue: Catalogue = toml::from_str(text)
@@ -84,7 +84,7 @@ impl Entry {
     }
 }
 
-/// Writes the table of all figures. An experiment that was run in two profiles has both.
+/// Writes the table of all figures. An experiment that was run in two profiles has a result for each.
 pub fn render(catalogue: &Catalogue, findings: &[Finding]) -> String {
     let mut text = String::from(
         "# Reproduction\n\n\
@@ -154,7 +154,7 @@ fn of_claim(claim: &Judgement) -> String {
     )
 }
 
-/// Returns the builds and machines of the results, without a date: equal results give equal text.
+/// Describes the builds and machines of the results, without a date, so that equal results give equal text.
 fn provenance(findings: &[Finding]) -> String {
     let of_row = |row: &quorate_lab::experiments::Row| {
         let from = &row.provenance.surroundings;
@@ -168,7 +168,7 @@ fn provenance(findings: &[Finding]) -> String {
     format!("\n## Provenance\n\n{lines}")
 }
 
-/// Escapes a text for a field of a Markdown table.
+/// Escapes text for a field of a Markdown table.
 fn cell(text: &str) -> String {
     let text = words::line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('|', "\\|");
     text.replace('*', "\\*").replace('_', "\\_")

@@ -1,4 +1,4 @@
-//! Plots of points: curves, lines, series over time, single requests.
+//! Point plots: curves, lines, series over time, sampled requests.
 
 use super::cells::{Group, INSTRUMENT};
 use super::sketch::{Sketch, axis};
@@ -19,14 +19,14 @@ pub(super) fn curve(sketch: &mut Sketch) -> Plot {
     Plot::Curve(panels)
 }
 
-/// Draws a figure over an axis of numbers, or over another figure.
+/// Draws a figure over a numeric axis, or over another figure.
 pub(super) fn line(sketch: &mut Sketch) -> Plot {
     sketch.note_runs();
     let is_figure = vocabulary().figure(&sketch.plot.x).is_some();
     Plot::Line(panels(sketch, if is_figure { over_figure } else { over_axis }))
 }
 
-/// Draws series per second as means over the runs, a panel for each of the series that the file names.
+/// Draws per-second series as means over the runs, with a panel per series named in the file.
 pub(super) fn seconds(sketch: &mut Sketch) -> Plot {
     sketch.notes.push("Means of the runs of each second of the measured time.".into());
     let plot = sketch.plot;
@@ -51,7 +51,7 @@ pub(super) fn seconds(sketch: &mut Sketch) -> Plot {
     Plot::Time { panels, events }
 }
 
-/// Draws single requests.
+/// Draws sampled requests.
 pub(super) fn scatter(sketch: &mut Sketch) -> Plot {
     let counts = sketch.drawn.iter().flat_map(|cell| sketch.cells.rows(*cell)).map(|row| row.samples.len());
     let total: usize = counts.sum();
@@ -84,21 +84,21 @@ fn panels(sketch: &Sketch, point: fn(&Sketch, usize) -> Point) -> Vec<Panel<Seri
     in_panels(groups.iter().map(series).chain(paper::series(sketch, &groups)))
 }
 
-/// Returns the kin and the trace of a series: where formulas are drawn beside runs, they are lines and the runs marks,
-/// hollow ones for the second instrument, in one colour if all other axes agree.
+/// Returns the colour group and the style of a series. If formulas are drawn beside runs, formulas are lines and runs
+/// are marks, hollow for the second instrument, in the same colour if all other axes agree.
 fn beside_formulas(sketch: &Sketch, group: &Group) -> (String, Trace) {
     let instrument_of = |cell: &usize| sketch.cells.cell(*cell).instrument;
     let is_formula = |cell: &usize| instrument_of(cell) == Instrument::Analytical;
     let formulas = sketch.drawn.iter().filter(|cell| is_formula(cell)).count();
     let Some(own) = group.cells.first().filter(|_| formulas > 0) else { return (String::new(), Trace::Joined) };
-    // Instruments in the order of the plan, whichever panel they are drawn in.
+    // Instruments in the order of the plan, independent of their panel.
     let mut measured: Vec<Instrument> = Vec::new();
     for instrument in sketch.drawn.iter().filter(|cell| !is_formula(cell)).map(instrument_of) {
         if !measured.contains(&instrument) {
             measured.push(instrument);
         }
     }
-    // Alone they are joined as usual, so that their points can be seen.
+    // Without formulas, points are joined as usual, so that they remain visible.
     let trace = match measured.iter().position(|other| *other == instrument_of(own)) {
         None if formulas == sketch.drawn.len() => Trace::Joined,
         None => Trace::Line,
@@ -111,7 +111,7 @@ fn beside_formulas(sketch: &Sketch, group: &Group) -> (String, Trace) {
     (sketch.cells.name(*own, &axes), trace)
 }
 
-/// Collects series under the titles of their panels, in order of appearance.
+/// Collects series by the title of their panel, in order of appearance.
 pub(super) fn in_panels<T>(series: impl Iterator<Item = (String, T)>) -> Vec<Panel<T>> {
     let mut panels: Vec<Panel<T>> = Vec::new();
     for (title, series) in series {
@@ -123,7 +123,7 @@ pub(super) fn in_panels<T>(series: impl Iterator<Item = (String, T)>) -> Vec<Pan
     panels
 }
 
-/// Returns the interval of a summary for drawing: no figure is negative.
+/// Returns the drawn interval of a summary, truncated at 0: no figure is negative.
 pub(super) fn interval(summary: &Summary) -> Option<(f64, f64)> {
     summary.interval.map(|interval| (interval.low.max(0.0), interval.high))
 }
@@ -136,7 +136,7 @@ fn over_axis(sketch: &Sketch, cell: usize) -> Point {
     point
 }
 
-/// Returns a point with a figure on either axis. Without the horizontal one, it is at 0.
+/// Returns a point with a figure on each axis. Without the horizontal figure, it is at 0.
 fn over_figure(sketch: &Sketch, cell: usize) -> Point {
     let (x, y) = (sketch.plot.x.as_str(), sketch.plot.y.first().map_or("", String::as_str));
     let mut point = Point::new(sketch.cells.mean_of_successes(cell, x).unwrap_or_default(), 0.0);
@@ -159,14 +159,14 @@ fn set_y(point: &mut Point, summary: Result<Summary, String>) {
     }
 }
 
-/// Says why there is no value, unless the tooltip does already.
+/// Adds the reason for a missing value, unless the tooltip already has it.
 pub(super) fn note_failure(hover: &mut Hover, why: &str) {
     if !hover.rows.iter().any(|(name, _)| name == "failed") {
         hover.rows.insert(0, ("failed".to_owned(), words::line(why)));
     }
 }
 
-/// Returns the means over all runs of a group's cells, second by second. Runs that ended early do not count any more.
+/// Returns the means over all runs of a group's cells, second by second. Runs that have ended no longer count.
 fn second_by_second(sketch: &Sketch, group: &Group, name: &str) -> Series {
     let rows = group.cells.iter().flat_map(|cell| sketch.cells.rows(*cell));
     let all: Vec<&Vec<f64>> = rows.filter_map(|row| row.series.get(name)).collect();

@@ -1,4 +1,4 @@
-//! A plot on its way to a figure: its cells, axes and notes.
+//! A plot being converted to a figure: its cells, axes and notes.
 
 use super::cells::{Cells, INSTRUMENT};
 use super::words;
@@ -8,10 +8,10 @@ use quorate_lab::experiments::names::PlotKind;
 use quorate_lab::figures::vocabulary;
 use quorate_plots::Axis;
 
-/// Maximum number of failed cells that a caption names.
+/// Maximum number of failed cells named in a caption.
 const MAX_FAILURES_NAMED: usize = 3;
 
-/// A plot on its way to a figure.
+/// A plot being converted to a figure.
 pub(super) struct Sketch<'s> {
     pub cells: &'s Cells<'s>,
     pub plot: &'s Plot,
@@ -28,13 +28,13 @@ impl Sketch<'_> {
         is_figure || self.drawn.iter().all(|cell| self.number(*cell).is_some())
     }
 
-    /// Returns where a cell stands on the horizontal axis, if that is one of the experiment's.
+    /// Returns a cell's position on the horizontal axis, if the axis belongs to the experiment.
     pub fn number(&self, cell: usize) -> Option<f64> {
         self.cells.value(cell, &self.plot.x)?.as_number()
     }
 
-    /// Returns the axes that tell series apart: those of the plot, the instrument if there are several, and the axes
-    /// that would otherwise put several cells in one place. Along a curve there may be any axis.
+    /// Returns the axes that distinguish series: the plot's own, the instrument if there are several, and the axes that
+    /// would otherwise put several cells in one place. Along a curve there may be any axis.
     pub fn series_axes(&self, places: &[&str]) -> Vec<String> {
         let varied = self.cells.varied(&self.drawn);
         let is_curve = self.plot.kind == PlotKind::Curve;
@@ -55,7 +55,7 @@ impl Sketch<'_> {
         self.plot.panel.iter().cloned().collect()
     }
 
-    /// Returns whether boxes show single requests: the figure is a latency, and runs kept some.
+    /// Returns whether boxes show sampled requests: the figure is a latency, and runs kept samples.
     pub fn has_boxes_of_requests(&self) -> bool {
         let is_latency = self.plot.y.first().is_some_and(|y| words::unit(y) == "ms");
         is_latency && self.drawn.iter().flat_map(|cell| self.cells.rows(*cell)).any(|row| !row.samples.is_empty())
@@ -88,7 +88,7 @@ impl Sketch<'_> {
         axis(plot.y_label.as_ref(), label, plot.y_unit.as_deref(), unit, plot.log_y)
     }
 
-    /// Says how often the drawn cells were run, and what their intervals are.
+    /// Describes how often the drawn cells were run, and the meaning of their intervals.
     pub fn note_runs(&mut self) {
         let counts = || self.drawn.iter().map(|cell| self.cells.rows(*cell).len());
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
@@ -124,7 +124,7 @@ impl Sketch<'_> {
     }
 }
 
-/// Returns values of an axis in words, each once: numbers in ascending order, others as they come.
+/// Returns the distinct values of an axis as text: numbers in ascending order, others in order of appearance.
 pub(super) fn names_on<'v>(cells: &Cells, axis: &str, values: impl Iterator<Item = &'v Value>) -> Vec<String> {
     let mut values: Vec<&Value> = values.collect();
     if values.iter().all(|value| value.as_number().is_some()) {
@@ -140,7 +140,7 @@ pub(super) fn names_on<'v>(cells: &Cells, axis: &str, values: impl Iterator<Item
     names
 }
 
-/// Creates an axis: the file's words, or those of the figure.
+/// Creates an axis with the file's label, or else the figure's.
 pub(super) fn axis(own: Option<&String>, label: String, own_unit: Option<&str>, unit: &str, log: bool) -> Axis {
     let label = own.cloned().unwrap_or(label);
     Axis { log, ..Axis::new(&label, own_unit.unwrap_or(unit)) }

@@ -7,7 +7,7 @@ use quorate_plots::{Bar, BarSeries, Hover, Plot};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 use quorate_types::text;
 
-/// Messages of a kind, over all runs, from which it is drawn.
+/// Minimum number of messages of a kind, over all runs, for it to be drawn.
 const MIN_MESSAGES: u64 = 20;
 
 /// Sum of some runs.
@@ -17,7 +17,7 @@ struct Sum {
     cycles: f64,
 }
 
-/// Draws the cycles of a message by kind of message and stage. Each role, and each cell, has a panel of its own.
+/// Draws the cycles per message by kind of message and stage. Each role, and each cell, has a panel of its own.
 pub(super) fn stages(sketch: &mut Sketch) -> Plot {
     sketch
         .notes

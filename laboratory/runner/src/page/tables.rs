@@ -7,7 +7,7 @@ use quorate_lab::experiments::{Instrument, Judgement, Row, Verdict};
 use quorate_plots::{Claim, Column, Table};
 use std::collections::BTreeSet;
 
-/// Maximum number of cells in a table of results; the exported rows have all.
+/// Maximum number of cells in a table of results; the exported rows contain all cells.
 const MAX_CELLS_SHOWN: usize = 500;
 /// Maximum number of figures in a table of results.
 const MAX_FIGURES_SHOWN: usize = 8;
@@ -54,7 +54,7 @@ pub(super) fn overview(findings: &[Finding]) -> Table {
     Table { caption: String::new(), columns, rows: findings.iter().map(row).collect() }
 }
 
-/// Returns a line for each cell that was run: coordinates, figures with intervals, repetitions and steadiness.
+/// Returns a line per completed cell: coordinates, figures with intervals, repetitions and steadiness.
 pub(super) fn results(cells: &Cells) -> Table {
     let run = cells.run();
     let axes: Vec<String> = cells.plan.experiment.coordinates().into_iter().map(str::to_owned).collect();
@@ -92,7 +92,7 @@ fn is_numeric(cells: &Cells, axis: &str) -> bool {
     cells.run().iter().all(|cell| cells.value(*cell, axis).is_some_and(|value| value.as_number().is_some()))
 }
 
-/// Returns the parameters that all cells of an instrument have in common.
+/// Returns the common parameters of all cells of an instrument.
 pub(super) fn held(cells: &Cells) -> Table {
     let instruments = &cells.plan.instruments;
     let mut keys: BTreeSet<&String> = BTreeSet::new();
@@ -128,7 +128,7 @@ fn shown(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns what is varied, and between which values.
+/// Returns the varied keys, and the ends of their ranges.
 pub(super) fn varied(cells: &Cells) -> Table {
     let row = |axis: &String| {
         let mut values: Vec<String> = Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn varied(cells: &Cells) -> Table {
     Table { caption: String::new(), columns, rows: axes.iter().map(row).collect() }
 }
 
-/// Returns where the rows come from: each machine, build and cost table with the number of runs.
+/// Returns the origin of the rows: each machine, build and cost table, with the number of runs.
 pub(super) fn provenance(rows: &[Row]) -> Table {
     let mut found: Vec<(Vec<String>, usize)> = Vec::new();
     for row in rows {

@@ -1,20 +1,20 @@
-//! Numbers, names and lists as readers see them.
+//! Formats numbers, names and lists for readers.
 
 pub(super) use quorate_lab::experiments::figures::label;
 use quorate_lab::experiments::statistics::Summary;
 use quorate_lab::figures::vocabulary;
 use quorate_types::text;
 
-/// Digits of a number that are shown.
+/// Number of digits shown.
 const SIGNIFICANT_DIGITS: i32 = 4;
-/// Least number that is grouped in thousands.
+/// Minimum number with grouped thousands.
 const MIN_GROUPED: f64 = 1000.0;
-/// Least number that is shown in decimals.
+/// Minimum number shown in decimal notation.
 const MIN_PLAIN: f64 = 1e-4;
-/// Least number that is too long to be written out.
+/// Minimum number shown in scientific notation.
 const MIN_SCIENTIFIC: f64 = 1e15;
 
-/// Formats a number with four significant digits; whole ones in full, grouped in thousands.
+/// Formats a number with four significant digits; whole numbers in full, with grouped thousands.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -33,7 +33,7 @@ pub(super) fn number(value: f64) -> String {
     shown.to_owned()
 }
 
-/// Formats a mean with half the width of its interval, in two significant digits.
+/// Formats a mean with half the width of its interval, to two significant digits.
 pub(super) fn summary(summary: &Summary) -> String {
     match summary.interval {
         Some(interval) if interval.high > interval.low => {
@@ -45,7 +45,7 @@ pub(super) fn summary(summary: &Summary) -> String {
     }
 }
 
-/// Returns a name of a file as words: underscores become spaces.
+/// Converts a name from a file to words: underscores become spaces.
 pub(super) fn words(name: &str) -> String {
     name.replace('_', " ")
 }
@@ -60,7 +60,7 @@ pub(super) fn series_unit(name: &str) -> &'static str {
     vocabulary().series.iter().find(|series| series.name == name).map_or("", |series| series.unit)
 }
 
-/// Returns label and unit of a figure: `throughput (commands/s)`.
+/// Returns the label and the unit of a figure: `throughput (commands/s)`.
 pub(super) fn title(name: &str) -> String {
     match unit(name) {
         "" => label(name),
@@ -74,7 +74,7 @@ pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{} {noun}{plural}", text::count(count as u64))
 }
 
-/// Returns a text with its line breaks as spaces.
+/// Replaces line breaks with spaces.
 pub(super) fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! One machine of clients: the client library's load in virtual time.
+//! One client machine: the client library's load in virtual time.
 
 use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
@@ -14,29 +14,29 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a machine does between two turns, if the table of costs has how late a sleeping thread runs again.
+/// State of a machine between two iterations, if the cost table includes the wake-up delay of a sleeping thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
-    /// It has not waited since its last turn, which was at this time.
+    /// It has not waited since its last iteration, at this time.
     None(Time),
-    /// It polls its links until then, or until a reply arrives.
+    /// It polls its links until this time, or until a reply arrives.
     Polls(Time),
-    /// It sleeps until then. It sees replies only in the poll after the next step.
+    /// It sleeps until this time. It sees replies only in the poll after the next step.
     Sleeps(Time),
 }
 
-/// Machine that runs some of the clients, or all of them.
+/// Machine that runs some or all of the clients.
 pub struct Machine {
     core: LoadCore,
     replicas: u32,
     replies: VecDeque<(u16, u32, Vec<Arc<ReplicaReply>>)>,
     out: Vec<Outgoing>,
-    /// Requests a turn even if no reply or wake-up is due.
+    /// Requests an iteration even if no reply or wake-up is due.
     is_called: bool,
-    /// The earliest scheduled wake-up.
+    /// Time of the earliest scheduled wake-up.
     pub wake_known: Time,
-    /// How late it runs again after a wait; then it waits as the load generator's thread does, in polls and short
-    /// sleeps. 0: its wake-ups are precise.
+    /// Wake-up delay. If positive, the machine waits like the load generator's thread, in polls and short sleeps. If 0,
+    /// its wake-ups are precise.
     late: Duration,
     rest: Rest,
     busy_ns: u64,
@@ -81,7 +81,7 @@ impl Machine {
         self.replies.push_back((from as u16, bytes, replies));
     }
 
-    /// Returns when to take a turn even without a reply.
+    /// Returns the time of the next iteration if no reply arrives.
     pub fn next_wake(&mut self) -> Time {
         match self.rest {
             Rest::Polls(until) | Rest::Sleeps(until) => until,
@@ -90,13 +90,13 @@ impl Machine {
         }
     }
 
-    /// Returns whether a turn would have work.
+    /// Returns whether an iteration would have work.
     pub fn has_work(&mut self, now: Time) -> bool {
         let hears = !matches!(self.rest, Rest::Sleeps(_)) && !self.replies.is_empty();
         self.is_called || hears || self.next_wake() <= now
     }
 
-    /// Begins to wait at the end of a turn, unless replies have arrived. Returns whether it does.
+    /// Begins to wait at the end of an iteration, unless replies have arrived. Returns whether it waits.
     pub fn rest(&mut self, now: Time) -> bool {
         let Rest::None(turn) = self.rest else { return false };
         if self.late.is_zero() || !self.replies.is_empty() {
@@ -110,7 +110,7 @@ impl Machine {
         true
     }
 
-    /// Handles all replies and appends the bundles to send. Returns the nanoseconds that the turn takes.
+    /// Handles all replies and appends the bundles to send. Returns the duration of the iteration in nanoseconds.
     pub fn turn(
         &mut self,
         now: Time,
@@ -130,7 +130,7 @@ impl Machine {
             read |= 1u128 << (from % 128);
             if let Some(seals) = &charges.seals {
                 charges.hash(&mut self.ledger, 1, u64::from(bytes));
-                // Like the client library, it does not verify what it does not wait for.
+                // As in the client library, replies that nobody awaits are not verified.
                 if replies.iter().any(|reply| self.core.awaits(reply)) {
                     seals.verify(1).charge(&mut self.ledger);
                 }
@@ -145,7 +145,7 @@ impl Machine {
             let bytes = frame.len();
             let bundle = match decode_message(frame) {
                 Ok(ClientRequest::Submit(bundle)) => bundle,
-                // The simulated load learns the height from replies to its bundles.
+                // The simulated load learns the height from replies to its bundles, so it needs no height queries.
                 Ok(ClientRequest::Height { .. }) => continue,
                 _ => panic!("a load sends only bundles and questions for the height"),
             };

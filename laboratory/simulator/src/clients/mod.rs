@@ -1,4 +1,4 @@
-//! The machines of the clients, and the load that they share.
+//! The client machines, and the load that they share.
 
 mod machine;
 mod report;
@@ -20,7 +20,7 @@ use quorate_types::{Bundle, ClientId, Digest, ReplicaId, Time};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Owner of the first machine's clients; each further machine has the next one.
+/// Owner of the first machine's clients; further machines have consecutive numbers.
 const FIRST_OWNER: u128 = 1;
 
 /// Returns the identity of each machine's clients.
@@ -28,8 +28,8 @@ pub fn identities(machines: usize, keys: &ClientKeys) -> Vec<ClientIdentity> {
     (0..machines).map(|machine| keys.identity(FIRST_OWNER + machine as u128)).collect()
 }
 
-/// Returns the machine that sent bundles of an origin, given the origins of all. Those of hostile clients and probes,
-/// whose answers nobody awaits, count as the first machine's.
+/// Returns the machine that sent bundles of an origin, given all machines' origins. Bundles of hostile clients and
+/// probes, whose answers nobody awaits, count as the first machine's.
 pub fn machine_of(origin: ClientId, origins: &[ClientId]) -> usize {
     origins.iter().position(|of| of.owner() == origin.owner()).unwrap_or(0)
 }
@@ -40,12 +40,12 @@ pub struct Clients {
     origins: Vec<ClientId>,
     /// The nearest replica of each machine.
     homes: Vec<ReplicaId>,
-    /// The whole load.
+    /// Load of all machines together.
     options: LoadOptions,
-    /// Time between the starts of two machines in an open loop.
+    /// Time between the starts of consecutive machines in an open loop.
     offset: Duration,
     has_begun: bool,
-    /// The lowest stage of all machines.
+    /// The earliest stage among all machines.
     stage: Stage,
     gap: Gap,
 }
@@ -59,7 +59,7 @@ struct Gap {
     longest: Duration,
 }
 
-/// Source of commands that several machines share, so that each command of a preload is executed once.
+/// Source of commands shared by several machines, so that each command of a preload is executed once.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Box<dyn Workload>>>);
 
@@ -74,8 +74,8 @@ impl Workload for Shared {
 }
 
 impl Clients {
-    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`. A thread
-    /// that waits runs `late`.
+    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`. `late` is the wake-up delay of
+    /// a waiting thread.
     pub fn new(
         spec: &SimSpec,
         places: &[Place],
@@ -89,7 +89,7 @@ impl Clients {
         let parts = options.split(&counts);
         let is_alone = parts.len() == 1;
         let (dissemination, reply) = (spec.consensus.client_dissemination(), spec.reply);
-        // A machine that serves clients everywhere has no replica of its own.
+        // A machine that serves clients everywhere has no home replica.
         let home = |at: usize| (!is_alone || places[at].home.is_some()).then_some(homes[at]);
         let session = |at| SessionOptions { dissemination, reply, home: home(at), ..SessionOptions::new(spec.quorum) };
         let shared = Shared(Arc::new(Mutex::new(workload)));
@@ -133,8 +133,8 @@ impl Clients {
         self.stage
     }
 
-    /// Runs a turn of a machine: handles all its replies and appends the bundles to send. Returns the nanoseconds that
-    /// the turn takes.
+    /// Runs an iteration of a machine: handles all its replies and appends the bundles to send. Returns the duration of
+    /// the iteration in nanoseconds.
     pub fn turn(
         &mut self,
         machine: usize,
@@ -149,7 +149,8 @@ impl Clients {
         elapsed
     }
 
-    /// Begins the load of all machines once each has executed its part of the preload. Returns whether it begins now.
+    /// Begins the load of all machines once each has executed its part of the preload. Returns whether the load begins
+    /// now.
     pub fn begins(&mut self, now: Time) -> bool {
         if self.has_begun || !self.machines.iter_mut().all(|machine| machine.core().is_preloaded()) {
             return false;
@@ -179,7 +180,7 @@ impl Clients {
         }
     }
 
-    /// Returns what was charged to all machines.
+    /// Returns the charges of all machines.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         self.machines.iter().for_each(|machine| ledger.add(machine.ledger()));
@@ -194,7 +195,7 @@ impl Clients {
         self.machines.iter_mut().for_each(|machine| machine.stop(now));
     }
 
-    /// Returns the report of the whole load, which must be done, and that of each machine.
+    /// Returns the report of the whole load, which must be done, and the report of each machine.
     pub fn finish(mut self, now: Time, places: &[Place], delay: &Delay) -> (LoadReport, Vec<ClientMachine>) {
         let window = self.machines[0].core().window();
         let gap = window.map_or(Duration::ZERO, |(start, end)| {

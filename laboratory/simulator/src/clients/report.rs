@@ -1,23 +1,23 @@
-//! Figures of one machine of clients.
+//! Figures of one client machine.
 
 use hdrhistogram::Histogram;
 use quorate_client::load::LoadReport;
 use quorate_types::ReplicaId;
 
-/// Figures of one machine of clients over the measured time.
+/// Figures of one client machine over the measured time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClientMachine {
     /// Region of the network; `None` if it has no regions.
     pub region: Option<String>,
-    /// The replica that it is next to, or the nearest one.
+    /// The replica next to it, or the nearest one.
     pub home: ReplicaId,
     pub clients: usize,
-    /// Commands executed, by an answer in the measured time.
+    /// Commands answered in the measured time.
     pub completed: u64,
     /// Commands per second.
     pub throughput: f64,
-    /// Open loop: commands due in the measured time that overloaded replicas refused, or that were not sent because
-    /// the replicas had asked for a pause.
+    /// Open loop: commands due in the measured time that overloaded replicas refused, or that were not sent because the
+    /// replicas had requested a pause.
     pub refused: u64,
     /// From the intended send time to f+1 equal replies.
     pub latency: LatencyMs,
@@ -25,7 +25,7 @@ pub struct ClientMachine {
     pub commit: LatencyMs,
 }
 
-/// Latencies in milliseconds; `None` without a command.
+/// Latencies in milliseconds; `None` without commands.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LatencyMs {
     pub mean: Option<f64>,

@@ -1,9 +1,9 @@
-//! Loss of packets.
+//! Models of packet loss.
 
 use crate::links::random::Random;
 use serde::{Deserialize, Serialize};
 
-/// Loss of packets.
+/// Model of packet loss.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Loss {
@@ -29,7 +29,7 @@ impl Default for Loss {
 }
 
 impl Loss {
-    /// Returns whether it ever loses a packet.
+    /// Returns whether it can lose packets.
     pub fn loses(&self) -> bool {
         match *self {
             Loss::Independent { probability } => probability > 0.0,
@@ -56,7 +56,7 @@ impl LossProcess {
         self.loss = loss;
     }
 
-    /// Draws whether all of the next packets pass.
+    /// Draws whether all of the next `packets` packets arrive.
     pub fn passes(&mut self, random: &mut Random, packets: u64) -> bool {
         let mut passed = true;
         for _ in 0..packets {

@@ -1,5 +1,5 @@
-//! quorate: random numbers from a seed, and the loss of packets. The simulated and the emulated network share them, so
-//! that a network file means the same in both.
+//! quorate: random numbers from a seed, and packet loss. Shared by the simulated and the emulated network, so that a
+//! network file means the same in both.
 
 mod loss;
 mod random;

@@ -1,7 +1,7 @@
 //! Random numbers from one seed, the same on every machine.
 //!
-//! Each purpose and each sender has its own stream, so that an extra draw in one place does not change another. All
-//! numbers come from integer arithmetic, basic IEEE 754 operations and `libm`, which is portable Rust.
+//! Each purpose and each sender has a stream of its own, so that an extra draw in one place does not affect another.
+//! All numbers come from integer arithmetic, basic IEEE 754 operations and `libm`, which is portable Rust.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {
-    /// Fate of packets; one stream for each sender.
+    /// Fate of packets; one stream per sender.
     Links = 1,
     Faults = 2,
     /// Salts of the replicas' hash tables.
@@ -22,9 +22,9 @@ pub enum Purpose {
     Distances = 5,
     /// Nonces of handshakes.
     Nonces = 6,
-    /// Work of others on the cores; one stream for each core.
+    /// Other work on the cores; one stream per core.
     Interruptions = 7,
-    /// Packets of senders off the path.
+    /// Packets of off-path senders.
     OffPath = 8,
 }
 
@@ -79,7 +79,7 @@ impl Random {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// Draws the time to the next of events that are independent of each other.
+    /// Draws the time to the next of a series of independent events.
     pub fn time_to_next(&mut self, mean: Duration) -> Duration {
         let nanos = -libm::log(1.0 - self.unit()) * mean.as_nanos() as f64;
         Duration::from_nanos(nanos as u64)

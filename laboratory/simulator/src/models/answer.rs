@@ -1,4 +1,4 @@
-//! Everything that the formulas say of a protocol on a network.
+//! All results of the formulas for a protocol on a network.
 
 use crate::models::channel::Transport;
 use crate::models::committee::Counting;
@@ -10,8 +10,8 @@ use crate::models::traffic;
 use serde::{Deserialize, Serialize};
 
 impl Question {
-    /// Returns everything. For PBFT O(n^2) for success, and O(points^2) for each of some hundred numbers of early
-    /// replicas for the latency; for the others less.
+    /// Evaluates all formulas. PBFT takes O(n^2) for success, and O(points^2) for each of about a hundred numbers of
+    /// early replicas for the latency; other protocols take less.
     pub fn answer(&self) -> Answer {
         let outcome = self.outcome();
         let (latency, times) = self.latency();
@@ -57,7 +57,7 @@ impl Question {
     }
 }
 
-/// What the formulas say. Probabilities are between 0 and 1, times in ms.
+/// Results of the formulas. Probabilities are between 0 and 1, times in ms.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub protocol: Protocol,
@@ -66,42 +66,42 @@ pub struct Answer {
     pub silent: usize,
     pub quorum: usize,
     pub replies_needed: usize,
-    /// Of PBFT.
+    /// Counting of PBFT's messages.
     pub counting: Option<Counting>,
-    /// Of a packet.
+    /// Loss of a packet.
     pub loss: f64,
-    /// Of a vote or a reply, after all copies or retransmissions.
+    /// Loss of a vote or a reply, after all copies or retransmissions.
     pub message_loss: f64,
-    /// Of a PRE-PREPARE, or of a proposal.
+    /// Loss of a PRE-PREPARE, or of a proposal.
     pub pre_prepare_loss: f64,
-    /// That the client receives the replies that it needs: without a view change.
+    /// Probability that the client receives the replies that it needs, without a view change.
     pub success_probability: f64,
-    /// That a quorum commits; PBFT only.
+    /// Probability that a quorum commits; PBFT only.
     pub agreement_probability: Option<f64>,
-    /// Replies of requests that a quorum commits; 0 for the others.
+    /// Expected replies, counting only requests that a quorum commits and 0 for the others.
     pub expected_replies: f64,
-    /// Replies of all requests, also of those that fewer replicas commit than a quorum: what a client counts; PBFT
-    /// only.
+    /// Expected replies over all requests, including those that fewer replicas than a quorum commit, as a client counts
+    /// them; PBFT only.
     pub mean_replies: Option<f64>,
-    /// Equation 2; PBFT only.
+    /// Lower bound by equation 2; PBFT only.
     pub expected_replies_lower_bound: Option<f64>,
     /// 2f+1: with fewer expected replies, the paper switches to TCP.
     pub switching_threshold: usize,
     pub remedy_needed: bool,
-    /// Equation 7, an upper bound; PBFT only. `None` if no number suffices.
+    /// Upper bound by equation 7; PBFT only. `None` if no number suffices.
     pub retransmissions_needed: Option<u32>,
-    /// The least number of additional copies, or of retransmissions, with which the threshold is reached.
+    /// Minimum number of additional copies, or of retransmissions, that reaches the threshold.
     pub repetitions_needed: Option<u32>,
     pub messages: MessageCounts,
-    /// From the proposal, or from the request if that counts, until the client has its replies.
+    /// Time from the proposal, or from the request if it is included, until the client has its replies.
     pub latency_ms: Percentiles,
-    /// From the proposal to the commit of a replica.
+    /// Time from the proposal to the commit of a replica.
     pub commit_latency_ms: Percentiles,
-    /// From the proposal until a quorum has committed.
+    /// Time from the proposal until a quorum has committed.
     pub quorum_latency_ms: Percentiles,
     /// First retransmission timeout of TCP.
     pub first_timeout_ms: Option<f64>,
-    /// Effect of the timeout asked for, or else of the best one; `None` if nothing ever commits.
+    /// Effect of the given timeout, or else of the best one; `None` if nothing ever commits.
     pub view_change: Option<Timeout>,
     /// Timeout with the highest throughput of one request at a time.
     pub best_timeout_ms: Option<f64>,
@@ -111,7 +111,7 @@ pub struct Answer {
 /// Messages of one request.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MessageCounts {
-    /// The paper's formula, with messages to oneself; PBFT only.
+    /// The paper's formula, which includes messages to oneself; PBFT only.
     pub printed: Option<u64>,
     pub without_loss: f64,
     pub expected: f64,

@@ -2,7 +2,7 @@
 
 use crate::models::chance::{Chance, ln_one_minus_exp, times};
 
-/// Tables for binomial distributions of up to a number of trials.
+/// Tables for binomial distributions up to a maximum number of trials.
 #[derive(Clone, Debug)]
 pub struct Binomials {
     /// ln k!, by k.
@@ -10,9 +10,9 @@ pub struct Binomials {
 }
 
 impl Binomials {
-    /// Makes the tables for up to `max_trials` trials, in O(max_trials).
+    /// Builds the tables for up to `max_trials` trials, in O(max_trials).
     pub fn new(max_trials: usize) -> Binomials {
-        // Compensated, so that the error stays that of the last addition.
+        // Compensated summation, so that the error does not grow beyond the last addition's.
         let (mut sum, mut lost) = (0.0, 0.0);
         let mut ln_factorials = vec![0.0];
         for k in 1..=max_trials {
@@ -38,8 +38,8 @@ impl Binomials {
         self.ln_choose(n, k) + times(k, chance.ln()) + times(n - k, chance.ln_complement())
     }
 
-    /// Returns the chance of at least `least` successes in `n` trials, and with the same relative precision that of
-    /// fewer: each is a sum of positive terms. O(n).
+    /// Returns the chance of at least `least` successes in `n` trials, with the chance of fewer at the same relative
+    /// precision: each is a sum of positive terms. O(n).
     pub fn at_least(&self, n: usize, chance: Chance, least: usize) -> Chance {
         if least == 0 {
             return Chance::ALWAYS;
@@ -55,7 +55,7 @@ impl Binomials {
             }
             most + libm::log(terms.iter().map(|term| libm::exp(term - most)).sum())
         };
-        // The smaller sum has all its digits, and gives the other one.
+        // The smaller sum is fully precise, and yields the other as its complement.
         let (tail, rest) = (ln_sum(least..=n), ln_sum(0..=least - 1));
         match tail < rest {
             true => Chance::from_ln(tail, ln_one_minus_exp(tail.min(0.0))),

@@ -1,11 +1,11 @@
-//! Probabilities, as logarithms of themselves and of their complements.
+//! Probabilities, stored as logarithms of themselves and of their complements.
 //!
 //! A loss of 1e-12 disappears in `1.0 - 1e-12` after a few products, and a quorum of 667 of 1000 underflows. With both
 //! logarithms, neither end loses digits.
 
 use quorate_types::Fault;
 
-/// Probability of an event. Both logarithms are natural, at most 0, and minus infinity for 0.
+/// Probability of an event. Both logarithms are natural, at most 0, and minus infinity for probability 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Chance {
     ln: f64,
@@ -18,18 +18,18 @@ impl Chance {
     /// Impossibility.
     pub const NEVER: Chance = Chance { ln: f64::NEG_INFINITY, ln_complement: 0.0 };
 
-    /// Returns the chance that a packet passes which is lost with a probability.
+    /// Returns the chance that a packet arrives, given its probability of loss.
     pub fn of_loss(loss: f64) -> Chance {
         assert!((0.0..=1.0).contains(&loss), "{loss} is a probability");
         Chance { ln: libm::log1p(-loss), ln_complement: libm::log(loss) }
     }
 
-    /// Returns the chance with a probability.
+    /// Returns the chance with this probability.
     pub fn of(probability: f64) -> Chance {
         Chance::of_loss(probability).complement()
     }
 
-    /// Returns the chance with the logarithms of the probability and of its complement, which rounding may have pushed
+    /// Returns the chance with these logarithms of the probability and its complement, which rounding may have pushed
     /// above 0.
     pub(crate) fn from_ln(ln: f64, ln_complement: f64) -> Chance {
         Chance { ln: ln.min(0.0), ln_complement: ln_complement.min(0.0) }
@@ -40,8 +40,8 @@ impl Chance {
         libm::exp(self.ln)
     }
 
-    /// Returns the probability that the event does not happen. More precise than `1.0 - probability()` where that is
-    /// small.
+    /// Returns the probability that the event does not happen. More precise than `1.0 - probability()` for small
+    /// values.
     pub fn loss(self) -> f64 {
         libm::exp(self.ln_complement)
     }
@@ -99,12 +99,12 @@ pub(crate) fn ln_add(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Returns `count` times a logarithm; 0 for no factors, also of probability 0.
+/// Returns `count` times a logarithm; 0 for a count of 0, even if the logarithm is minus infinity.
 pub(crate) fn times(count: usize, ln: f64) -> f64 {
     if count == 0 { 0.0 } else { count as f64 * ln }
 }
 
-/// Checks a probability that a user gave for a flag.
+/// Checks a probability given by a flag.
 ///
 /// # Errors
 /// If it is not between 0 and 1.

@@ -1,4 +1,4 @@
-//! The chance that a message arrives: equations 3 to 5, and the repetitions needed: equations 6 and 7.
+//! Chance that a message arrives (equations 3 to 5), and the number of repetitions needed (equations 6 and 7).
 //!
 //! Source: section II.C of the paper (see [`phases`](crate::models::phases)).
 
@@ -8,35 +8,35 @@ use crate::models::packets::Bursts;
 use crate::models::phases::{Messages, Phases};
 use quorate_types::{Fault, choice};
 
-/// Maximum number of times that a message is repeated or a segment retransmitted.
+/// Maximum number of repetitions of a message, or retransmissions of a segment.
 pub const MAX_REPETITIONS: u32 = 1000;
-/// Maximum number of packets of a message.
+/// Maximum number of packets per message.
 pub const MAX_SEGMENTS: u32 = 100_000;
-/// Times that the TCP of the paper's simulation retransmits a segment before it gives up.
+/// Maximum retransmissions of a segment by TCP in the paper's simulation.
 pub const PAPER_RETRANSMISSIONS: u32 = 12;
 
 choice!(
-    /// What carries a message.
+    /// Transport of messages.
     #[derive(Default)]
     Transport, "transport",
-    /// Datagrams, which nobody acknowledges.
+    /// Datagrams without acknowledgements.
     #[default]
     Udp = "udp",
-    /// Segments that are repeated until they are acknowledged.
+    /// Segments, retransmitted until they are acknowledged.
     Tcp = "tcp",
 );
 
-/// Links between all replicas, and from each to the client.
+/// Links between all replicas, and from each replica to the client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Channel {
     pub transport: Transport,
-    /// Probability that a packet is lost, 1 - p(l); of bursts, their mean loss.
+    /// Probability that a packet is lost, 1 - p(l); for bursts, their mean loss.
     pub loss: f64,
     /// Loss in bursts; datagrams only, since the attempts of TCP are far apart. `None`: packets are lost independently.
     pub bursts: Option<Bursts>,
-    /// Packets of a PRE-PREPARE, u. Votes and replies fit into one.
+    /// Packets of a PRE-PREPARE, u. Votes and replies fit into one packet.
     pub segments: u32,
-    /// Retransmissions of a segment of TCP after which it counts as lost, m.
+    /// Maximum TCP retransmissions of a segment before it counts as lost, m.
     pub retransmissions: u32,
     /// Additional copies of every message; datagrams only.
     pub repeat: u32,
@@ -71,7 +71,7 @@ impl Channel {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The flag that is out of range, and what it may be.
+    /// The flag that is out of range, and its valid range.
     pub fn validate(&self) -> Result<(), Fault> {
         probability("--loss", self.loss)?;
         let count = |flag: &str, number: u32, least: u32, most: u32| match (least..=most).contains(&number) {
@@ -91,8 +91,8 @@ impl Channel {
         }
     }
 
-    /// Returns P(M | p): the chance that one attempt to send a packet succeeds. TCP needs the acknowledgement as well,
-    /// which is lost as often: p(l)^2.
+    /// Returns P(M | p): the chance that one attempt to send a packet succeeds. TCP also needs the acknowledgement,
+    /// which is lost with the same probability: p(l)^2.
     pub fn attempt(&self) -> Chance {
         let packet = Chance::of_loss(self.loss);
         match self.transport {
@@ -103,9 +103,9 @@ impl Channel {
 
     /// Returns the chance that a vote or a reply arrives.
     ///
-    /// Over UDP p(l), equation 3, or with r more copies 1 - (1-p(l))^(r+1), section II.D.1. Over TCP, equation 4: the
-    /// chain with the states "acknowledged", which is absorbing, and "not yet" is absorbed within m+1 attempts with
-    /// probability P(M|p) sum_{k=0}^{m} (1-P(M|p))^k = 1 - (1-P(M|p))^(m+1).
+    /// Over UDP: p(l), equation 3, or with r additional copies 1 - (1-p(l))^(r+1), section II.D.1. Over TCP, equation
+    /// 4: the chain with the states "acknowledged", which is absorbing, and "not yet" is absorbed within m+1 attempts
+    /// with probability P(M|p) sum_{k=0}^{m} (1-P(M|p))^k = 1 - (1-P(M|p))^(m+1).
     pub fn vote(&self) -> Chance {
         match self.transport {
             Transport::Udp => match self.bursts {
@@ -116,8 +116,8 @@ impl Channel {
         }
     }
 
-    /// Returns the chance that a PRE-PREPARE of u packets arrives: equation 5. Over TCP each segment is repeated by
-    /// itself, (1 - (1-P(M|p))^(m+1))^u; a copy of a datagram helps only as a whole, 1 - (1-p(l)^u)^(r+1).
+    /// Returns the chance that a PRE-PREPARE of u packets arrives: equation 5. Over TCP each segment is retransmitted
+    /// individually, (1 - (1-P(M|p))^(m+1))^u; a copy of a datagram helps only if complete, 1 - (1-p(l)^u)^(r+1).
     pub fn pre_prepare(&self) -> Chance {
         match self.transport {
             Transport::Udp => match self.bursts {
@@ -128,7 +128,7 @@ impl Channel {
         }
     }
 
-    /// Returns how often a PRE-PREPARE is sent to each backup.
+    /// Returns the number of times that a PRE-PREPARE is sent to each backup.
     pub fn pre_prepare_copies(&self) -> u32 {
         self.repeat.max(self.pre_prepare_repeat) + 1
     }
@@ -138,26 +138,26 @@ impl Channel {
         Messages { pre_prepare: self.pre_prepare(), vote: self.vote(), reply: self.vote() }
     }
 
-    /// Returns the messages that the bound of equations 6 and 7 wants to arrive, u n + (2n-2)(n-1).
+    /// Returns the number of messages that must arrive in the bound of equations 6 and 7, u n + (2n-2)(n-1).
     ///
-    /// PRE-PREPAREs of u packets, and two rounds of votes. All messages between n replicas would be
-    /// u (n-1) + 2n (n-1), which is more for large n, so the bound is a rule of thumb as printed: a request does not
-    /// need all of them. The tests hold it against equation 1.
+    /// They are PRE-PREPAREs of u packets, and two rounds of votes. All messages between n replicas would be u (n-1) +
+    /// 2n (n-1), which is more for large n, so the printed bound is a rule of thumb: a request does not need all of
+    /// them. The tests compare it with equation 1.
     pub fn needed_messages(&self, committee: Committee) -> f64 {
         let n = committee.active() as f64;
         f64::from(self.segments) * n + (2.0 * n - 2.0) * (n - 1.0)
     }
 
-    /// Returns the lower bound of equation 6 on the expected replies with r retransmissions of each message:
-    /// n (1 - (1-P(M|p))^(r+1))^(u n + (2n-2)(n-1)). The printed fraction has an n below, which equation 7, derived
-    /// from it, does not have.
+    /// Returns the lower bound of equation 6 on the expected replies with r retransmissions of each message: n (1 -
+    /// (1-P(M|p))^(r+1))^(u n + (2n-2)(n-1)). The printed fraction has an n in the denominator, which is absent from
+    /// equation 7 although that is derived from it.
     pub fn lower_bound(&self, committee: Committee, retransmissions: u32) -> f64 {
         let all = self.attempt().any_of(retransmissions + 1).ln() * self.needed_messages(committee);
         committee.active() as f64 * libm::exp(all)
     }
 
-    /// Returns the least number of retransmissions, or of repetitions over UDP, with which equation 6 promises 2f+1
-    /// replies: equation 7. `None` if no number does: nothing arrives, or all replicas would have to answer.
+    /// Returns the minimum number of retransmissions, or of repetitions over UDP, for which equation 6 guarantees 2f+1
+    /// replies: equation 7. `None` if no number suffices, because nothing arrives or all replicas would have to answer.
     ///
     /// Equation 6 >= 2f+1 solved for r: (1-P(M|p))^(r+1) <= 1 - ((2f+1)/n)^(1/(u n + (2n-2)(n-1))).
     pub fn retransmissions_bound(&self, committee: Committee) -> Option<u32> {
@@ -172,7 +172,7 @@ impl Channel {
         fits.then(|| attempts as u32 - 1)
     }
 
-    /// Returns the least number of repetitions of each message with which equation 1 itself expects 2f+1 replies;
+    /// Returns the minimum number of repetitions of each message for which equation 1 itself expects 2f+1 replies;
     /// `None` if [`MAX_REPETITIONS`] do not suffice.
     pub fn retransmissions_exact(&self, committee: Committee, counting: Counting) -> Option<u32> {
         let suffices = |number: u32| {
@@ -191,9 +191,9 @@ impl Channel {
         channel.messages()
     }
 
-    /// Returns the expected packets for a packet of a message: itself, and with TCP its retransmissions and the
-    /// acknowledgements of those that arrive. The attempts until one succeeds, at most m+1, number
-    /// (1 - (1-P(M|p))^(m+1)) / P(M|p) on average.
+    /// Returns the expected packets per packet of a message: the packet itself, and with TCP its retransmissions and
+    /// the acknowledgements of received ones. The number of attempts until the first success, at most m+1, is (1 -
+    /// (1-P(M|p))^(m+1)) / P(M|p) on average.
     pub fn packets_per_segment(&self) -> f64 {
         if self.transport == Transport::Udp {
             return 1.0;
@@ -204,8 +204,8 @@ impl Channel {
     }
 }
 
-/// Returns the least number up to `most` that suffices, by bisection: if one does, so do all above. Asks O(log most)
-/// times, and small numbers first.
+/// Returns the smallest number up to `most` that suffices, by bisection; `suffices` must be monotone. Calls it O(log
+/// most) times, with small numbers first.
 pub(crate) fn least(most: u32, suffices: impl Fn(u32) -> bool) -> Option<u32> {
     if suffices(0) {
         return Some(0);

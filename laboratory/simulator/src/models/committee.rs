@@ -1,16 +1,16 @@
-//! The replicas, the quorum, and who counts what.
+//! The replicas, the quorum, and the messages that count.
 
 use quorate_types::{Fault, choice};
 
-/// Maximum number of replicas for which the formulas are computed. The engine runs fewer.
+/// Maximum number of replicas in the formulas. The engine supports fewer.
 pub const MAX_REPLICAS: usize = 1000;
 
 choice!(
-    /// Which messages of PBFT's phases count (ADR 073).
+    /// Messages that count towards PBFT's phases (ADR 073).
     #[derive(Default)]
     Counting, "way of counting",
-    /// As in equation 1: every replica that has the PRE-PREPARE, the primary too, sends PREPARE to all others, and
-    /// needs a quorum of them, its own included.
+    /// As in equation 1: every replica with the PRE-PREPARE, including the primary, sends PREPARE to all others, and
+    /// needs a quorum of them including its own.
     #[default]
     Paper = "paper",
     /// As in quorate's engine: the primary's PRE-PREPARE is its PREPARE, and it sends no other.
@@ -52,7 +52,7 @@ impl Committee {
     /// Makes some replicas silent: they send nothing.
     ///
     /// # Errors
-    /// If nobody would be left.
+    /// If no replica would be left.
     pub fn with_silent(self, silent: usize) -> Result<Committee, Fault> {
         if silent >= self.replicas {
             let what = format!("{silent} of {} replicas are silent, and the primary must not be", self.replicas);
@@ -74,12 +74,12 @@ impl Committee {
         Ok(Committee { quorum, ..self })
     }
 
-    /// Number of replicas, n, silent ones included.
+    /// Number of replicas, n, including silent ones.
     pub fn replicas(self) -> usize {
         self.replicas
     }
 
-    /// Faults that are tolerated, f.
+    /// Number of tolerated faults, f.
     pub fn faults(self) -> usize {
         self.faults
     }
@@ -89,12 +89,12 @@ impl Committee {
         self.silent
     }
 
-    /// Replicas that send, the primary included: n - k.
+    /// Replicas that send, including the primary: n - k.
     pub fn active(self) -> usize {
         self.replicas - self.silent
     }
 
-    /// Equal messages that a replica waits for in each phase, its own included.
+    /// Equal messages for which a replica waits in each phase, including its own.
     pub fn quorum(self) -> usize {
         self.quorum
     }

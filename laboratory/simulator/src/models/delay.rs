@@ -1,4 +1,4 @@
-//! How long a message takes: delay of a link, copies of datagrams, timeouts of a stream.
+//! Transmission time of a message: link delay, copies of datagrams, timeouts of a stream.
 
 use crate::models::channel::{Channel, Transport};
 use crate::models::grid::{Grid, Law};
@@ -8,13 +8,13 @@ use quorate_types::{Fault, choice};
 pub const MAX_DELAY_MS: f64 = 3_600_000.0;
 /// Minimum mean delay in milliseconds. Without delay there is no latency to compute.
 pub const MIN_DELAY_MS: f64 = 0.001;
-/// Standard deviations beyond which a delay counts as impossible: 6e-16 of them.
+/// Truncation point of the normal tail, in standard deviations; drops a mass of 6e-16.
 const TAIL_DEVIATIONS: f64 = 8.0;
-/// Attempts of a stream after the first that the grid has room for; later ones count as beyond it.
+/// Maximum number of a stream's retransmissions on the grid; later ones count as beyond its end.
 const MAX_ATTEMPTS_SHOWN: u32 = 6;
-/// Share of messages that may be later than the grid's room for attempts, if that many attempts suffice.
+/// Maximum share of messages that may lie beyond the grid's retransmissions.
 const LATE_SHARE: f64 = 1e-5;
-/// Mean absolute deviation of a normal distribution by its standard deviation, which RFC 6298 estimates.
+/// Mean absolute deviation of a normal distribution divided by its standard deviation. RFC 6298 estimates the former.
 const MEAN_DEVIATION: f64 = 0.797_884_560_802_865_4;
 /// RFC 6298, 2.2: deviations that a timeout adds to the smoothed round trip.
 const TIMEOUT_DEVIATIONS: f64 = 4.0;
@@ -23,10 +23,10 @@ choice!(
     /// Distribution of a link's delay.
     #[derive(Default)]
     Shape, "shape of the delay",
-    /// Normal around `delay_ms` with standard deviation `jitter_ms`, cut at 0.
+    /// Normal around `delay_ms` with standard deviation `jitter_ms`, truncated at 0.
     #[default]
     Normal = "normal",
-    /// `delay_ms`, and up to `jitter_ms` more, all equally likely, as `[jitter]` in a network file.
+    /// Uniform from `delay_ms` to `delay_ms + jitter_ms`, as with `[jitter]` in a network file.
     Uniform = "uniform",
 );
 
@@ -42,7 +42,7 @@ impl Delay {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The flag that is out of range, and what it may be.
+    /// The flag that is out of range, and its valid range.
     pub fn validate(&self) -> Result<(), Fault> {
         milliseconds("--delay-ms", self.delay_ms, MIN_DELAY_MS)?;
         milliseconds("--jitter-ms", self.jitter_ms, 0.0)
@@ -51,7 +51,8 @@ impl Delay {
     /// Returns the mean of the delay, in ms.
     pub fn mean_ms(&self) -> f64 {
         match self.shape {
-            // The cut at 0 matters only if the jitter is as large as the delay; the timeout that uses this is rough.
+            // The truncation at 0 matters only if the jitter is as large as the delay, and the timeout that uses this
+            // is approximate.
             Shape::Normal => self.delay_ms,
             Shape::Uniform => self.delay_ms + self.jitter_ms / 2.0,
         }
@@ -73,7 +74,7 @@ impl Delay {
         }
     }
 
-    /// Returns the law of the delay on a grid.
+    /// Returns the distribution of the delay on a grid.
     pub fn law(&self, grid: Grid) -> Law {
         if self.jitter_ms == 0.0 {
             return Law::constant(grid, self.delay_ms);
@@ -94,11 +95,11 @@ impl Delay {
 pub struct Links {
     pub channel: Channel,
     pub delay: Delay,
-    /// Minimum of what a stream's retransmission timeout adds to the smoothed round trip, in ms (Linux: 200).
+    /// Minimum difference between a stream's retransmission timeout and the smoothed round trip, in ms (Linux: 200).
     pub min_rto_ms: f64,
 }
 
-/// Laws of the kinds of messages on one grid. Each is missing what never arrives.
+/// Distributions of the kinds of messages on one grid. Messages that never arrive are missing from the total mass.
 #[derive(Clone, Debug)]
 pub struct Times {
     pub pre_prepare: Law,
@@ -110,32 +111,32 @@ impl Links {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The flag that is out of range, and what it may be.
+    /// The flag that is out of range, and its valid range.
     pub fn validate(&self) -> Result<(), Fault> {
         self.channel.validate()?;
         self.delay.validate()?;
         milliseconds("--min-rto-ms", self.min_rto_ms, MIN_DELAY_MS)
     }
 
-    /// Returns the first retransmission timeout of a stream in ms: the smoothed round trip and the larger of the
-    /// minimum and four of its mean deviations, as in Linux. It doubles with each attempt.
+    /// Returns a stream's first retransmission timeout in ms: the smoothed round trip plus the larger of the minimum
+    /// and four mean deviations, as in Linux. It doubles with each attempt.
     pub fn timeout_ms(&self) -> f64 {
         let deviation = TIMEOUT_DEVIATIONS * MEAN_DEVIATION * 2f64.sqrt() * self.delay.deviation_ms();
         2.0 * self.delay.mean_ms() + self.min_rto_ms.max(deviation)
     }
 
-    /// Attempts of a stream after the first that the grid has room for.
+    /// Retransmissions of a stream on the grid.
     fn attempts_shown(&self) -> u32 {
         let enough = (1..MAX_ATTEMPTS_SHOWN).find(|attempts| self.channel.loss.powi(*attempts as i32 + 1) < LATE_SHARE);
         enough.unwrap_or(MAX_ATTEMPTS_SHOWN).min(self.channel.retransmissions)
     }
 
-    /// Returns a grid for the sum of `hops` messages, long enough for one of them to need all attempts.
+    /// Returns a grid for the sum of `hops` messages, long enough for one of them to use all attempts.
     pub fn grid(&self, hops: usize, points: usize) -> Grid {
         self.grid_with(hops, 0.0, points)
     }
 
-    /// Does the same for `extra_ms` more.
+    /// Does the same, extended by `extra_ms`.
     pub fn grid_with(&self, hops: usize, extra_ms: f64, points: usize) -> Grid {
         let mut end_ms = hops as f64 * self.delay.longest_ms() + extra_ms;
         if self.channel.transport == Transport::Tcp && self.channel.loss > 0.0 {
@@ -144,11 +145,12 @@ impl Links {
         Grid::up_to(end_ms, points)
     }
 
-    /// Returns the laws of the kinds of messages.
+    /// Returns the distributions of the kinds of messages.
     ///
-    /// A datagram's copies leave together and each has a delay of its own, so the first counts. A stream repeats a
-    /// segment after 1, 3, 7, .. timeouts: the latency has plateaus there. A lost acknowledgement delays nothing: the
-    /// segment is there. Fast retransmission and probes need later segments, which a request alone does not have.
+    /// A datagram's copies leave together with individual delays, so the first arrival counts. A stream retransmits a
+    /// segment after 1, 3, 7, .. timeouts, where the latency has plateaus. A lost acknowledgement causes no delay,
+    /// because the segment has arrived. Fast retransmission and probes need later segments, which a single request does
+    /// not have.
     pub fn times(&self, grid: Grid) -> Times {
         let channel = &self.channel;
         let delay = self.delay.law(grid);
@@ -156,7 +158,7 @@ impl Links {
             Transport::Udp => {
                 let of = |chance: f64, copies: u32, fragments: u32| {
                     let copy = delay.last_of(fragments);
-                    // A copy's chance such that any of them arrives with the channel's chance.
+                    // The chance of a single copy, such that at least one copy arrives with the channel's chance.
                     let each = 1.0 - (1.0 - chance).powf(1.0 / f64::from(copies));
                     copy.scaled(each).first_of(copies)
                 };
@@ -173,7 +175,7 @@ impl Links {
         }
     }
 
-    /// Returns the law of a segment over a stream: its delay, and the timeouts of the attempts that were lost.
+    /// Returns the distribution of a segment over a stream: its delay, plus the timeouts of lost attempts.
     fn segment(&self, grid: Grid, delay: &Law) -> Law {
         let (loss, timeout) = (self.channel.loss, self.timeout_ms());
         let mut whole = Law::never(grid);
@@ -190,7 +192,7 @@ impl Links {
     }
 }
 
-/// Checks a time that a user gave for a flag.
+/// Checks a time given by a flag.
 ///
 /// # Errors
 /// If it is not between `least` and [`MAX_DELAY_MS`].

@@ -1,18 +1,18 @@
 //! Distributions of times on a grid.
 //!
-//! A time is rounded to the nearest point of the grid; sums of times add points, so a sum of h hops is off by at most
+//! A time is rounded to the nearest point of the grid. Sums of times add points, so a sum of h hops is off by at most
 //! h/2 steps, and its mean by far less, since the roundings cancel. Distribution functions are known half-way between
-//! the points, where the rounding changes nothing, so order statistics are exact there. What lies beyond the end of the
-//! grid is kept as a number, `late`; what never arrives is missing from the total.
+//! the points, where the rounding changes nothing, so order statistics are exact there. The mass beyond the end of the
+//! grid is kept as one number, `late`; times that are infinite are missing from the total.
 
 use crate::models::binomial::Binomials;
 use crate::models::chance::Chance;
 
-/// Masses below this are not convolved; all of a grid together do not show in a percentile.
+/// Masses below this are not convolved. Even all of them together do not affect a percentile.
 const NEGLIGIBLE_MASS: f64 = 1e-11;
-/// Terms of a tail below this are not added.
+/// Threshold below which terms of a tail are dropped.
 const NEGLIGIBLE: f64 = 1e-16;
-/// Points beyond the end that was asked for, so that rounding pushes nothing out.
+/// Points beyond the requested end, so that rounding never leaves the grid.
 const MARGIN_POINTS: usize = 8;
 
 /// Points in time at multiples of a step.
@@ -30,18 +30,18 @@ impl Grid {
     }
 }
 
-/// Distribution of a time that may never come.
+/// Distribution of a time that may be infinite.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Law {
     grid: Grid,
     /// Probability of each point.
     mass: Vec<f64>,
-    /// Probability of a time beyond the grid.
+    /// Probability of a finite time beyond the grid.
     late: f64,
 }
 
 impl Law {
-    /// Returns the distribution of a constant, shared between the two nearest points so that the mean is exact.
+    /// Returns the distribution of a constant, split between the two nearest points so that the mean is exact.
     pub fn constant(grid: Grid, ms: f64) -> Law {
         let at = ms / grid.step_ms;
         let (low, share) = (at.floor() as usize, at - at.floor());
@@ -55,20 +55,21 @@ impl Law {
         law
     }
 
-    /// Returns the distribution with a distribution function of the time in ms, which is 0 below 0.
+    /// Returns the distribution with this distribution function of the time in ms, which is 0 below 0.
     pub fn with_cdf(grid: Grid, cdf: impl Fn(f64) -> f64) -> Law {
         let cumulative: Vec<f64> = (0..grid.points).map(|point| cdf((point as f64 + 0.5) * grid.step_ms)).collect();
         Law::from_cumulative(grid, &cumulative, cdf(f64::INFINITY))
     }
 
-    /// Returns the distribution whose function, half a step after each point, has these values; `total` is its limit.
+    /// Returns the distribution whose distribution function has these values half a step after each point; `total` is
+    /// its limit.
     pub fn from_cumulative(grid: Grid, cumulative: &[f64], total: f64) -> Law {
         let mut before = 0.0;
         let mass = cumulative.iter().map(|sum| (sum - std::mem::replace(&mut before, *sum)).max(0.0)).collect();
         Law { grid, mass, late: (total - before).max(0.0) }
     }
 
-    /// Returns the probability that the time comes at all.
+    /// Returns the probability that the time is finite.
     pub fn total(&self) -> f64 {
         self.mass.iter().sum::<f64>() + self.late
     }
@@ -85,14 +86,14 @@ impl Law {
             .collect()
     }
 
-    /// Returns the law times a factor: the time comes only in that share of the cases.
+    /// Returns the distribution with all probabilities multiplied by a factor.
     pub fn scaled(mut self, factor: f64) -> Law {
         self.mass.iter_mut().for_each(|mass| *mass *= factor);
         self.late *= factor;
         self
     }
 
-    /// Returns the part of the law up to a time and the rest.
+    /// Splits the distribution at a time.
     pub fn split(&self, ms: f64) -> (Law, Law) {
         let end = (ms / self.grid.step_ms).min(self.grid.points as f64) as usize;
         let (mut early, mut late) = (self.clone(), self.clone());
@@ -106,25 +107,25 @@ impl Law {
         (early, late)
     }
 
-    /// Returns the law given that the time comes; unchanged if it never does.
+    /// Returns the distribution conditioned on a finite time; unchanged if the time is never finite.
     pub fn given_that_it_comes(self) -> Law {
         let total = self.total();
         if total > 0.0 { self.scaled(1.0 / total) } else { self }
     }
 
-    /// Adds another law on the same grid: the mixture of the two.
+    /// Adds another distribution on the same grid: the mixture of the two.
     pub fn add(&mut self, other: &Law) {
         assert_eq!(self.grid, other.grid);
         self.mass.iter_mut().zip(&other.mass).for_each(|(mass, more)| *mass += more);
         self.late += other.late;
     }
 
-    /// Returns the law of a time that never comes.
+    /// Returns the distribution of a time that is always infinite.
     pub fn never(grid: Grid) -> Law {
         Law { grid, mass: vec![0.0; grid.points], late: 0.0 }
     }
 
-    /// Returns the law of the sum of two independent times. O(points^2) at most.
+    /// Returns the distribution of the sum of two independent times. O(points^2) at most.
     pub fn then(&self, other: &Law) -> Law {
         assert_eq!(self.grid, other.grid);
         let mut sum = Law::never(self.grid);
@@ -143,14 +144,14 @@ impl Law {
         sum
     }
 
-    /// Returns the law of the last of `count` independent times of this law.
+    /// Returns the distribution of the maximum of `count` independent times.
     pub fn last_of(&self, count: u32) -> Law {
         let raise = |sum: f64| sum.powi(count.min(i32::MAX as u32) as i32);
         let cumulative: Vec<f64> = self.cumulative().into_iter().map(raise).collect();
         Law::from_cumulative(self.grid, &cumulative, raise(self.total()))
     }
 
-    /// Returns the law of the first of `count` independent times of this law.
+    /// Returns the distribution of the minimum of `count` independent times.
     pub fn first_of(&self, count: u32) -> Law {
         let count = count.min(i32::MAX as u32) as i32;
         let any = |sum: f64| 1.0 - (1.0 - sum.min(1.0)).powi(count);
@@ -158,14 +159,14 @@ impl Law {
         Law::from_cumulative(self.grid, &cumulative, any(self.total()))
     }
 
-    /// Returns the mean of the times on the grid, in ms, given that they come; `None` if none does.
+    /// Returns the mean of the times on the grid, in ms; `None` if there are none.
     pub fn mean_ms(&self) -> Option<f64> {
         let here: f64 = self.mass.iter().sum();
         let sum: f64 = self.mass.iter().enumerate().map(|(at, mass)| at as f64 * mass).sum();
         (here > 0.0).then(|| sum / here * self.grid.step_ms)
     }
 
-    /// Returns the time up to which a share of those that come have come, in ms; `None` beyond the grid.
+    /// Returns the quantile of the finite times, in ms; `None` beyond the grid.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         let wanted = share * self.total();
         if self.total() <= 0.0 {
@@ -182,7 +183,7 @@ impl Law {
         None
     }
 
-    /// Returns the probability that the time comes within `ms`, linear between the points.
+    /// Returns the probability of a time of at most `ms`, interpolated linearly between the points.
     pub fn within(&self, ms: f64) -> f64 {
         let at = ms / self.grid.step_ms + 0.5;
         let whole = at.floor().max(0.0) as usize;
@@ -200,17 +201,17 @@ impl Law {
     }
 }
 
-/// Independent events that are awaited together: two groups of one kind each, and single ones.
+/// Independent events awaited together: two groups of one kind each, and single ones.
 #[derive(Clone, Debug)]
 pub struct Awaited<'a> {
-    /// Number of the events of each kind, and their law.
+    /// Number of events of each kind, and their distribution.
     pub groups: &'a [(usize, &'a Law); 2],
     /// Events of other kinds.
     pub single: &'a [&'a Law],
 }
 
 impl Awaited<'_> {
-    /// Returns the law of the time when `needed` of the events have come.
+    /// Returns the distribution of the time at which `needed` of the events have happened.
     pub fn at_least(&self, needed: usize, tables: &Binomials) -> Law {
         let [(_, law), _] = self.groups;
         let sums = self.groups.map(|(_, law)| law.cumulative());
@@ -225,7 +226,7 @@ impl Awaited<'_> {
         Law::from_cumulative(law.grid(), &cumulative, total)
     }
 
-    /// Returns the probability that at least `needed` events happen. The chance of each is that of its kind.
+    /// Returns the probability that at least `needed` events happen, given the chance of each kind.
     fn chance(&self, chances: [f64; 2], single: &[f64], needed: usize, tables: &Binomials) -> f64 {
         if let Some((own, rest)) = single.split_last() {
             let with = if *own > 0.0 { self.chance(chances, rest, needed.saturating_sub(1), tables) } else { 0.0 };
@@ -248,7 +249,7 @@ impl Awaited<'_> {
 }
 
 /// Returns P(Bin(count, chance) >= needed) with an absolute error of 1e-13. Sums the shorter tail from its largest term
-/// on until the terms vanish, so O(sqrt(count)).
+/// until the terms vanish, in O(sqrt(count)).
 pub fn at_least(binomials: &Binomials, count: usize, chance: f64, needed: usize) -> f64 {
     if needed == 0 {
         return 1.0;

@@ -1,19 +1,19 @@
-//! Latency of PBFT, which the paper leaves open: order statistics of the phases, numerically.
+//! Latency of PBFT, which the paper does not derive: order statistics of the phases, computed numerically.
 //!
-//! Time starts when the primary sends PRE-PREPARE. Write T for the time of a backup's PRE-PREPARE, which has the law of
-//! a message, D for a vote's delay, and O(k, X..) for the time when k of the times X.. have come.
+//! Time starts when the primary sends PRE-PREPARE. T is the arrival time of a backup's PRE-PREPARE, distributed like
+//! any message; D is a vote's delay; and O(k, X..) is the time at which k of the events X.. have happened.
 //!
-//! 1. A backup's PREPARE is elsewhere at T + D. A backup prepares at P = max(T, O(Q-1, others' T + D, primary's D));
-//!    the primary at O(Q-1, T + D). In the engine's counting the primary's PREPARE is T itself.
-//! 2. A prepared replica's COMMIT is elsewhere at P + D. It commits at C = max(P, O(Q-1, others' P + D)).
+//! 1. A backup's PREPARE arrives elsewhere at T + D. A backup prepares at P = max(T, O(Q-1, others' T + D, primary's
+//!    D)); the primary at O(Q-1, T + D). In the engine's counting, the primary's PREPARE is T itself.
+//! 2. A prepared replica's COMMIT arrives elsewhere at P + D. It commits at C = max(P, O(Q-1, others' P + D)).
 //! 3. The client has its replies at O(w, C + D).
 //!
-//! All replicas wait for the same T and the same P, so their times are not independent: whom the PRE-PREPARE reaches
-//! late, or never, all others miss. That is most of the dependence, and it is kept: in both phases the replicas are
-//! split into *early* and *late* ones, the numbers of the early ones have their joint distribution, and only given
-//! these numbers are the times taken as independent. Over datagrams, early is what arrives and late never comes, so
-//! the probabilities are those of equation 1; over streams, late is what had to be sent again. The tests hold the
-//! result against messages that are played one by one, and state the error.
+//! All replicas wait for the same T and the same P, so their times are not independent: a backup that the PRE-PREPARE
+//! reaches late, or never, is late for all others. This is most of the dependence, and it is modelled: in both phases
+//! the replicas are split into *early* and *late* ones, the numbers of early ones have their joint distribution, and
+//! only conditionally on these numbers are the times treated as independent. Over datagrams, received messages are
+//! early and lost ones are infinitely late, so the probabilities follow equation 1. Over streams, retransmitted
+//! messages are late. The tests compare the result with a simulation of single messages, and state the error.
 
 use crate::models::binomial::Binomials;
 use crate::models::channel::Transport;
@@ -23,21 +23,21 @@ use crate::models::grid::{Awaited, Law};
 use crate::models::phases::Phases;
 use serde::{Deserialize, Serialize};
 
-/// Numbers of early replicas that are told apart in the two phases, over datagrams and over streams; more are put
-/// together with their neighbours.
+/// Maximum numbers of early replicas distinguished in the two phases, over datagrams and over streams; neighbouring
+/// numbers are merged.
 const DATAGRAM_NUMBERS: [usize; 2] = [24, 24];
 const STREAM_NUMBERS: [usize; 2] = [8, 5];
-/// Numbers that are less likely than this are left out.
+/// Probability below which a number is left out.
 const NEGLIGIBLE: f64 = 1e-9;
-/// Messages one after the other until a replica is prepared.
+/// Consecutive messages until a replica is prepared.
 const HOPS_TO_PREPARED: f64 = 2.0;
 
-/// Points of the grid for datagrams, whose delays are all alike: half a millisecond each at a delay of 40 ms +- 10.
+/// Grid points for datagrams, whose delays are all similar: a step of half a millisecond at a delay of 40 ms +- 10.
 const DATAGRAM_POINTS: usize = 1024;
-/// Points for streams, whose timeouts are much longer than the delays.
+/// Grid points for streams, whose timeouts are much longer than the delays.
 const STREAM_POINTS: usize = 8192;
 
-/// Returns the number of points that the links need for an error below 1 %.
+/// Returns the number of points that these links need for an error below 1 %.
 pub fn points(links: &Links) -> usize {
     match links.channel.transport {
         Transport::Udp => DATAGRAM_POINTS,
@@ -45,24 +45,24 @@ pub fn points(links: &Links) -> usize {
     }
 }
 
-/// Times of a request from the leader's proposal on. What never comes is missing.
+/// Times of a request, counted from the leader's proposal. Infinite times are missing from the total mass.
 #[derive(Clone, Debug)]
 pub struct Latency {
-    /// When a replica commits; the mean over the replicas that are not silent.
+    /// Commit time of a replica, averaged over the replicas that are not silent.
     pub commit: Law,
-    /// When a quorum has committed.
+    /// Time at which a quorum has committed.
     pub quorum: Law,
-    /// When the client has the replies that it needs.
+    /// Time at which the client has the replies that it needs.
     pub reply: Law,
 }
 
-/// Returns the latency of PBFT. `needed` is the number of replies that the client waits for.
+/// Returns the latency of PBFT. `needed` is the number of replies for which the client waits.
 ///
 /// O(points^2) for each of at most 24 x 24 pairs of numbers.
 pub fn of_pbft(phases: &Phases, links: &Links, times: &Times, needed: usize) -> Latency {
     let stream = links.channel.transport == Transport::Tcp;
     let numbers = if stream { STREAM_NUMBERS } else { DATAGRAM_NUMBERS };
-    // What comes later was sent again, unless delays vary as much as a timeout; then any cut will do.
+    // Later arrivals were retransmitted, unless delays vary as much as a timeout, in which case any cut is valid.
     let cuts = match stream {
         true => [links.timeout_ms(), links.timeout_ms().max(HOPS_TO_PREPARED * links.delay.mean_ms())],
         false => [f64::INFINITY; 2],
@@ -81,8 +81,8 @@ pub fn of_pbft(phases: &Phases, links: &Links, times: &Times, needed: usize) -> 
     all
 }
 
-/// Early and late times of the same event at different replicas, each given that it is early or late, and with a vote's
-/// delay. Late ones may never come.
+/// Early and late times of the same event at different replicas, each conditioned on being early or late, and including
+/// a vote's delay. Late ones may be infinite.
 struct Kinds {
     early: Law,
     late: Law,
@@ -104,9 +104,9 @@ struct Run<'a> {
     times: &'a Times,
     tables: Binomials,
     needed: usize,
-    /// Time up to which a replica counts as prepared early.
+    /// Latest time at which a replica counts as prepared early.
     cut_ms: f64,
-    /// Numbers of early prepared replicas that are told apart.
+    /// Maximum number of distinguished numbers of early prepared replicas.
     numbers: usize,
 }
 
@@ -116,13 +116,14 @@ impl Run<'_> {
         (0..=count).map(|hits| libm::exp(self.tables.ln_exactly(count, chance, hits))).collect()
     }
 
-    /// Returns the law of the time when `needed` of `early` and `late` votes, and of a single one, have come.
+    /// Returns the distribution of the time at which `needed` votes have arrived, among `early` and `late` ones and a
+    /// single one.
     fn votes(&self, kinds: &Kinds, early: usize, late: usize, single: &[&Law], needed: usize) -> Law {
         let awaited = Awaited { groups: &[(early, &kinds.early_vote), (late, &kinds.late_vote)], single };
         awaited.at_least(needed, &self.tables)
     }
 
-    /// Adds the latency given the numbers of backups with an early and with a late PRE-PREPARE.
+    /// Adds the latency conditioned on the numbers of backups with an early and with a late PRE-PREPARE.
     fn add_prepared(&self, kinds: &Kinds, [early, late]: [usize; 2], weight: f64, all: &mut Latency) {
         let quorum = self.phases.committee().quorum();
         let (single, needed) = match self.phases.counting() {
@@ -143,7 +144,7 @@ impl Run<'_> {
             let own = later(&kinds.late, &self.votes(kinds, early, late - 1, &single, needed));
             others.add(&own.scaled(late as f64));
         }
-        // Expected numbers of the early and the late; the laws are those of one replica of each kind.
+        // Expected numbers of early and late replicas; the distributions are for one replica of each kind.
         let active = self.phases.committee().active() as f64;
         let expected = early as f64 * of_backup + primary.total();
         let share = if expected > 0.0 { 1.0 / expected } else { 0.0 };
@@ -165,7 +166,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds the latency given the number of replicas that prepare early; all others prepare late or never.
+    /// Adds the latency conditioned on the number of replicas that prepare early; all others prepare late or never.
     fn add_committed(&self, kinds: &Kinds, early: usize, weight: f64, all: &mut Latency) {
         let committee = self.phases.committee();
         let (quorum, active) = (committee.quorum(), committee.active());
@@ -195,13 +196,13 @@ impl Run<'_> {
     }
 }
 
-/// Returns the law of the later of two independent times.
+/// Returns the distribution of the maximum of two independent times.
 fn later(a: &Law, b: &Law) -> Law {
     let cumulative: Vec<f64> = a.cumulative().iter().zip(b.cumulative()).map(|(a, b)| a * b).collect();
     Law::from_cumulative(a.grid(), &cumulative, a.total() * b.total())
 }
 
-/// Returns numbers with their probabilities, neighbours put together so that there are at most `most`.
+/// Returns numbers with their probabilities, merging neighbours so that at most `most` remain.
 pub(crate) fn groups(weights: &[f64], most: usize) -> Vec<(usize, f64)> {
     let likely: Vec<(usize, f64)> =
         weights.iter().copied().enumerate().filter(|(_, weight)| *weight > NEGLIGIBLE).collect();
@@ -214,7 +215,8 @@ pub(crate) fn groups(weights: &[f64], most: usize) -> Vec<(usize, f64)> {
     likely.chunks(together).map(merge).collect()
 }
 
-/// Mean and percentiles of a time in ms, given that it comes; `None` if it never does, or beyond the grid.
+/// Mean and percentiles of a time in ms, conditioned on a finite time; `None` if it is always infinite, or beyond the
+/// grid.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Percentiles {
     pub mean: Option<f64>,
@@ -224,7 +226,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Returns those of a law.
+    /// Returns the mean and percentiles of a distribution.
     pub fn of(law: &Law) -> Percentiles {
         let at = |share| law.quantile_ms(share);
         Percentiles { mean: law.mean_ms(), p50: at(0.5), p90: at(0.9), p99: at(0.99) }

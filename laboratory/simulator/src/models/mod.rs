@@ -1,10 +1,10 @@
-//! quorate: closed forms of agreement over networks that lose packets, and of the hardware that a load needs ([`plan`]).
+//! quorate: closed forms of agreement over lossy networks, and of the hardware that a load needs ([`plan`]).
 //!
-//! Pure: numbers in, numbers out, the same on every machine. A [`Question`] has an [`Answer`], which is made of these:
-//! [`phases`] has the distribution of PBFT's three phases and the lower bound on replies, [`channel`] the chance that a
-//! message arrives over UDP or TCP and how many repetitions are needed, [`packets`] that of bits, fragments and bursts,
-//! [`traffic`] the numbers of messages, [`latency`] and [`star`] the times of PBFT and of HotStuff's family on a
-//! [`grid`], [`timeouts`] the cost of view changes, and [`remedies`] what helps.
+//! Pure: numbers in, numbers out, the same on every machine. A [`Question`] has an [`Answer`], computed by these
+//! modules: [`phases`] has the distribution of PBFT's three phases and the lower bound on replies, [`channel`] the
+//! chance that a message arrives over UDP or TCP and the number of repetitions needed, [`packets`] the loss by bit
+//! errors, fragments and bursts, [`traffic`] the numbers of messages, [`latency`] and [`star`] the times of PBFT and of
+//! the HotStuff family on a [`grid`], [`timeouts`] the cost of view changes, and [`remedies`] the effect of remedies.
 
 pub mod answer;
 pub mod binomial;

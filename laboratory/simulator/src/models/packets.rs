@@ -1,4 +1,4 @@
-//! From the loss of bits and bursts to the loss of messages.
+//! Message loss derived from bit errors and bursts.
 
 use crate::models::chance::{Chance, probability};
 use quorate_types::Fault;
@@ -9,8 +9,8 @@ pub const DATAGRAM_HEADER_BYTES: u32 = 28;
 /// Size of an Ethernet packet without its frame, in bytes.
 pub const ETHERNET_MTU_BYTES: u32 = 1500;
 
-/// Returns the packet error rate of independent bit errors, 1 - (1 - b)^bits: each bit of the packet has to be right.
-/// The paper varies b from 0 to 13e-5 with messages of 128 bytes (section III.A).
+/// Returns the packet error rate of independent bit errors, 1 - (1 - b)^bits: every bit of the packet has to be
+/// correct. The paper varies b from 0 to 13e-5 with messages of 128 bytes (section III.A).
 pub fn packet_error_rate(bit_error_rate: f64, packet_bytes: u32) -> f64 {
     assert!((0.0..=1.0).contains(&bit_error_rate), "{bit_error_rate} is a probability");
     let bits = f64::from(packet_bytes) * BITS_PER_BYTE;
@@ -20,7 +20,7 @@ pub fn packet_error_rate(bit_error_rate: f64, packet_bytes: u32) -> f64 {
 /// Returns the packets of a message of `bytes` bytes, each with a header and at most `mtu_bytes` long; at least one.
 ///
 /// # Errors
-/// If a header leaves no room in a packet.
+/// If a header leaves no space for data in a packet.
 pub fn fragments(bytes: u32, mtu_bytes: u32, header_bytes: u32) -> Result<u32, Fault> {
     match mtu_bytes.checked_sub(header_bytes).filter(|room| *room > 0) {
         Some(room) => Ok(bytes.div_ceil(room).max(1)),
@@ -32,7 +32,7 @@ pub fn fragments(bytes: u32, mtu_bytes: u32, header_bytes: u32) -> Result<u32, F
 }
 
 /// Loss in bursts: a link is in a good or a bad state, which may change with each packet (Gilbert 1960, Elliott 1963).
-/// As `[loss] kind = "bursts"` in a network file: the change comes before the packet.
+/// Same as `[loss] kind = "bursts"` in a network file: the state changes before the packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bursts {
     /// Probability of a change from good to bad.
@@ -46,11 +46,11 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Returns bursts in which everything is lost, with a mean loss and a mean length in packets.
+    /// Returns bursts in which everything is lost, with this mean loss and mean length in packets.
     ///
     /// # Errors
-    /// If no such process exists: the state changes at most once a packet, so bursts of length L lose at most
-    /// L / (L + 1) of all packets.
+    /// If no such process exists: the state changes at most once per packet, so bursts of length L lose at most L / (L
+    /// + 1) of all packets.
     pub fn of_mean(loss: f64, length_packets: f64) -> Result<Bursts, Fault> {
         probability("--loss", loss)?;
         if !(1.0..=1e9).contains(&length_packets) {
@@ -66,7 +66,7 @@ impl Bursts {
         Ok(Bursts { enter: leave * loss / (1.0 - loss), leave, good: 0.0, bad: 1.0 })
     }
 
-    /// Returns the share of packets that find the link in the bad state, in the long run.
+    /// Returns the long-run share of packets sent in the bad state.
     fn share_bad(&self) -> f64 {
         match self.enter + self.leave > 0.0 {
             true => self.enter / (self.enter + self.leave),
@@ -75,19 +75,19 @@ impl Bursts {
         }
     }
 
-    /// Returns the share of packets that are lost, in the long run.
+    /// Returns the long-run share of lost packets.
     pub fn mean_loss(&self) -> f64 {
         let bad = self.share_bad();
         bad * self.bad + (1.0 - bad) * self.good
     }
 
-    /// Returns the chance that at least one of `copies` of a message of `fragments` packets arrives whole, if all are
-    /// sent one after the other on a link in its long-run state.
+    /// Returns the chance that at least one of `copies` of a message of `fragments` packets arrives complete, if all
+    /// are sent back to back on a link in its stationary state.
     ///
-    /// The probability of each state is carried from packet to packet, once over all outcomes and once over those in
-    /// which the copy is whole; the difference is the copy's failure, from which the next copy starts. Exact for one
-    /// message. Equation 1 with this chance takes different messages of a request as independent, although a burst may
-    /// outlast a phase; the tests state the error.
+    /// Propagates the probability of each state from packet to packet, both over all outcomes and over those in which
+    /// the copy is complete; the difference is the copy's failure, from which the next copy starts. Exact for one
+    /// message. Equation 1 treats a request's messages as independent, although a burst may outlast a phase; the tests
+    /// state the resulting error.
     pub fn message(&self, copies: u32, fragments: u32) -> Chance {
         let bad = self.share_bad();
         let mut failed = [1.0 - bad, bad];

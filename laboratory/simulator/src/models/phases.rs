@@ -1,7 +1,7 @@
-//! Success of PBFT's three phases over links that lose messages: equation 1 and what follows from it.
+//! Success of PBFT's three phases over lossy links: equation 1 and its consequences.
 //!
 //! Source: Loruenser, Rainer and Wohner, "Towards a Performance Model for Byzantine Fault Tolerant (Storage) Services",
-//! section II.B. In their letters, a request goes through
+//! section II.B. In their notation, a request goes through
 //!
 //! | phase | random variable | who | given the phase before |
 //! |---|---|---|---|
@@ -10,15 +10,15 @@
 //! | COMMIT | J | replicas that then have a quorum of COMMITs | Bin(K, q(K-1)) |
 //! | REPLY | S | replies that the client receives | Bin(J, p) |
 //!
-//! where p is the probability that a message arrives and q(N) = P(Bin(N, p) >= Q-1) that of at least Q-1 out of N
-//! others' messages; a replica has its own. Equation 1 is the product of the four. It is exact, not an approximation:
-//! given who sends, the receptions of two replicas use different links, so they are independent, and each phase depends
-//! on the one before only through the number of its senders. The four variables are a Markov chain, so the marginal
-//! distributions take O(n^2) operations although the joint distribution has O(n^4) entries.
+//! where p is the probability that a message arrives and q(N) = P(Bin(N, p) >= Q-1) the probability of at least Q-1 out
+//! of N other replicas' messages; a replica has its own. Equation 1 is the product of the four. It is exact, not an
+//! approximation: given who sends, the receptions of two replicas use different links, so they are independent, and
+//! each phase depends on the previous one only through its number of senders. The four variables are a Markov chain, so
+//! the marginal distributions take O(n^2) operations although the joint distribution has O(n^4) entries.
 //!
-//! The text leaves two things open. [`Counting`] says what the primary sends. And its condition M >= 2f+1 counts
-//! backups where the other conditions count replicas: a quorum of PREPAREs needs M+1 >= 2f+1 senders only. This crate
-//! takes "at least a quorum takes part", which K >= Q implies; with the condition as printed, equation 2 would be no
+//! The text leaves two points open. [`Counting`] selects the primary's messages. And its condition M >= 2f+1 counts
+//! backups where the other conditions count replicas: a quorum of PREPAREs only needs M+1 >= 2f+1 senders. This module
+//! uses "at least a quorum takes part", which K >= Q implies; with the condition as printed, equation 2 would not be a
 //! lower bound (ADR 073).
 
 use crate::models::binomial::Binomials;
@@ -52,7 +52,7 @@ pub struct Phases {
     binomials: Binomials,
     /// Chance of at least Q-1 of N votes, by N.
     quorums: Vec<Chance>,
-    /// Chance of at least Q-2 of N votes, by N: what a backup needs beside the primary's, in the engine.
+    /// Chance of at least Q-2 of N votes, by N: the votes that a backup needs in the engine besides the primary's.
     without_primary: Vec<Chance>,
     /// ln P(M = m), by m.
     informed: Vec<f64>,
@@ -97,8 +97,8 @@ impl Phases {
     /// Returns ln P(K = k | M = m).
     ///
     /// With [`Counting::Paper`], each of the m+1 senders needs Q-1 of the other m PREPAREs. With [`Counting::Engine`],
-    /// a backup has its own PREPARE and, in the PRE-PREPARE, the primary's, so it needs Q-2 of the other m-1 backups';
-    /// the primary needs Q-1 of the m backups'.
+    /// a backup has its own PREPARE and, in the PRE-PREPARE, the primary's, so it needs Q-2 of the PREPAREs of the m-1
+    /// other backups; the primary needs Q-1 of the m backups' PREPAREs.
     fn ln_prepared(&self, m: usize, k: usize) -> f64 {
         let primary = self.quorums[m];
         match self.counting {
@@ -166,7 +166,8 @@ impl Phases {
         exponentials(&self.replies)
     }
 
-    /// Returns P(S >= s): the client receives at least that many replies. With s = 2f+1 this is the paper's success.
+    /// Returns P(S >= s), the probability that the client receives at least s replies. With s = 2f+1 this is the
+    /// paper's success.
     pub fn replies_at_least(&self, least: usize) -> f64 {
         self.replies().iter().skip(least).sum::<f64>().min(1.0)
     }
@@ -176,21 +177,21 @@ impl Phases {
         self.committed().iter().skip(least).sum::<f64>().min(1.0)
     }
 
-    /// Returns E[S, J >= Q, K >= Q, M + 1 >= Q]: the expected replies of requests that a quorum commits, and 0 for the
-    /// others. E[S | J] = p J, so a sum over J suffices.
+    /// Returns E[S, J >= Q, K >= Q, M + 1 >= Q]: the expected replies, counting 0 for requests that no quorum commits.
+    /// E[S | J] = p J, so a sum over J suffices.
     pub fn expected_replies(&self) -> f64 {
         let reply = self.messages.reply.probability();
         let committed = self.committed();
         committed.iter().enumerate().skip(self.committee.quorum()).map(|(j, weight)| j as f64 * weight * reply).sum()
     }
 
-    /// Returns E[S]: the expected replies of all requests, also of those that fewer replicas commit than a quorum.
+    /// Returns E[S]: the expected replies over all requests, including those that fewer replicas than a quorum commit.
     pub fn mean_replies(&self) -> f64 {
         self.replies().iter().enumerate().map(|(replies, weight)| replies as f64 * weight).sum()
     }
 
-    /// Returns the lower bound of equation 2 on [`Phases::expected_replies`], with separate chances for the kinds of
-    /// messages.
+    /// Returns the lower bound of equation 2 on [`Phases::expected_replies`], with a separate chance for each kind of
+    /// message.
     ///
     /// Derivation. Keep only the outcomes in which all m+1 replicas with the PRE-PREPARE prepare and commit, each of
     /// the 2(m+1) times with probability q(m) at least:
@@ -227,13 +228,13 @@ impl Phases {
         self.messages
     }
 
-    /// Returns what counts.
+    /// Returns which messages count.
     pub fn counting(&self) -> Counting {
         self.counting
     }
 }
 
-/// Returns the distribution of the next phase: adds up `step(from, to)` for each `to` up to `most(from)`.
+/// Returns the distribution of the next phase: sums `step(from, to)` for each `to` up to `most(from)`.
 fn forward(
     from: &[f64],
     mut to: Vec<f64>,

@@ -11,7 +11,7 @@ use crate::models::traffic::Traffic;
 use quorate_types::{Fault, choice};
 
 choice!(
-    /// Protocol that the formulas describe.
+    /// Protocol described by the formulas.
     Protocol, "protocol",
     /// PBFT's three phases, all to all.
     Pbft = "pbft",
@@ -34,14 +34,14 @@ impl Protocol {
         }
     }
 
-    /// Returns the messages one after the other from the proposal to the client's reply.
+    /// Returns the number of consecutive messages from the proposal to the client's reply.
     fn hops(self) -> usize {
         const PBFT_HOPS: usize = 4;
         self.star().map_or(PBFT_HOPS, Star::hops)
     }
 }
 
-/// Links from the replicas to the client, if they differ from those between replicas. Nothing is sent twice there.
+/// Links from the replicas to the client, if they differ from the links between replicas. Replies are not repeated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClientLink {
     /// Probability that a reply is lost.
@@ -49,21 +49,21 @@ pub struct ClientLink {
     pub delay: Delay,
 }
 
-/// What is asked.
+/// Question to the formulas.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Question {
     pub protocol: Protocol,
     pub committee: Committee,
-    /// Of PBFT.
+    /// Counting of PBFT's messages.
     pub counting: Counting,
     pub links: Links,
     pub client: Option<ClientLink>,
-    /// Whether the client's latency includes the request's way to the leader, over a link with the delay of the
-    /// replies' and without loss.
+    /// Whether the client's latency includes the request's path to the leader, over a link with the same delay as the
+    /// replies' but without loss.
     pub with_request: bool,
-    /// Replies that the client waits for.
+    /// Replies for which the client waits.
     pub replies_needed: usize,
-    /// Time after which a request that no quorum committed costs a view change, in ms; `None` for the best one.
+    /// Timeout after which an uncommitted request needs a view change, in ms; `None` for the best one.
     pub timeout_ms: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ impl Question {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The flag that is out of range, and what it may be.
+    /// The flag that is out of range, and its valid range.
     pub fn validate(&self) -> Result<(), Fault> {
         self.links.validate()?;
         if let Some(client) = self.client {
@@ -108,7 +108,7 @@ impl Question {
         Messages { reply: reply.unwrap_or(messages.reply), ..messages }
     }
 
-    /// Returns the success, which takes far less time than the latency.
+    /// Returns the success, whose computation is far faster than the latency's.
     pub(crate) fn outcome(&self) -> Outcome {
         let channel = self.links.channel;
         let messages = self.messages(&channel);
@@ -138,7 +138,7 @@ impl Question {
         }
     }
 
-    /// Returns the latency, and the laws of the messages that it is made of.
+    /// Returns the latency, and the distributions of the messages behind it.
     pub fn latency(&self) -> (Latency, Times) {
         let points = latency::points(&self.links);
         let to_client = self.client.map_or(self.links.delay, |client| client.delay);
@@ -163,8 +163,8 @@ impl Question {
         (latency, times)
     }
 
-    /// Returns the least number of additional copies of every message with which 2f+1 replies are expected; over TCP,
-    /// of retransmissions. `None` if [`MAX_REPETITIONS`] do not suffice.
+    /// Returns the minimum number of additional copies of every message (over TCP, of retransmissions) for which 2f+1
+    /// replies are expected. `None` if [`MAX_REPETITIONS`] do not suffice.
     pub(crate) fn repetitions_needed(&self) -> Option<u32> {
         let suffices = |number: u32| {
             let mut changed = *self;

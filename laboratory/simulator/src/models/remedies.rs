@@ -1,8 +1,8 @@
-//! The switching criterion, and the remedies to choose from.
+//! The switching criterion, and the available remedies.
 //!
 //! The paper switches from UDP to TCP when the expected replies fall below 2f+1 (section II.C), and names cheaper
-//! remedies: to repeat the PRE-PREPARE, to repeat every message, to add replicas in pairs (sections II.D and III.C).
-//! Each is tried here at the least amount that lifts the expected replies to 2f+1.
+//! remedies: repeating the PRE-PREPARE, repeating every message, and adding replicas in pairs (sections II.D and
+//! III.C). This module tries each at the smallest amount that raises the expected replies to 2f+1.
 
 use crate::models::channel::{Channel, PAPER_RETRANSMISSIONS, Transport};
 use crate::models::committee::Committee;
@@ -11,43 +11,43 @@ use crate::models::question::Question;
 use quorate_types::choice;
 use serde::{Deserialize, Serialize};
 
-/// Largest amount of a remedy that is tried.
+/// Maximum amount of a remedy.
 pub const MAX_AMOUNT: u32 = 10;
 
 choice!(
-    /// What helps against loss.
+    /// Remedy for loss.
     Kind, "remedy",
-    /// The amount is that of additional copies of the PRE-PREPARE, or of the proposal.
+    /// Additional copies of the PRE-PREPARE, or of the proposal.
     RepeatPrePrepare = "repeat-pre-prepare",
-    /// The amount is that of additional copies of every message.
+    /// Additional copies of every message.
     RepeatAll = "repeat-all",
-    /// The amount is that of pairs of replicas.
+    /// Additional pairs of replicas.
     AddTwoReplicas = "add-two-replicas",
-    /// TCP.
+    /// TCP instead of UDP.
     ReliableTransport = "reliable-transport",
 );
 
-/// A remedy at the least amount with which the criterion is met, or at the largest that is tried.
+/// A remedy at the smallest amount that meets the criterion, or at the maximum if none does.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Remedy {
     pub remedy: Kind,
     pub amount: u32,
     /// Whether at least 2f+1 replies are expected.
     pub suffices: bool,
-    /// Whether it sends the fewest packets of those that suffice.
+    /// Whether it sends the fewest packets among the sufficient remedies.
     pub cheapest: bool,
     pub success_probability: f64,
     pub expected_replies: f64,
-    /// Messages of a request if nothing is lost, copies included.
+    /// Messages of a request without loss, including copies.
     pub messages: f64,
-    /// Expected packets of a request, with retransmissions and acknowledgements.
+    /// Expected packets of a request, including retransmissions and acknowledgements.
     pub packets: f64,
-    /// From the proposal until the client has its replies.
+    /// Time from the proposal until the client has its replies.
     pub latency_ms: Percentiles,
 }
 
 impl Kind {
-    /// Returns the question with this remedy; `None` where it cannot be applied.
+    /// Returns the question with this remedy; `None` if it is not applicable.
     fn applied(self, question: &Question, amount: u32) -> Option<Question> {
         let mut changed = *question;
         let channel = &mut changed.links.channel;
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// Returns the remedies for datagrams, each at the least amount that suffices. Over TCP there are none left.
+/// Returns the remedies for datagrams, each at the smallest amount that suffices. None for TCP.
 pub fn of(question: &Question) -> Vec<Remedy> {
     if question.links.channel.transport == Transport::Tcp {
         return Vec::new();

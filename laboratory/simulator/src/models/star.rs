@@ -1,20 +1,20 @@
 //! Protocols whose leader collects the votes: basic and chained HotStuff, and Jolteon.
 //!
-//! A phase is a message from the leader to all and a vote from each to whoever collects: the time of Q of them is an
-//! order statistic of D + D', independent between replicas because they share no link, and between phases because a
-//! phase starts when its collector has the quorum. So the latency is a sum of independent times, which the grid adds
-//! up exactly; there is no approximation but the grid's, and these readings of the protocols:
+//! A phase is a message from the leader to all replicas and a vote from each replica to the collector. The time of Q
+//! votes is an order statistic of D + D', independent between replicas because they share no link, and between phases
+//! because a phase starts when its collector has the quorum. So the latency is a sum of independent times, which the
+//! grid adds up exactly. The only approximations are the grid's and these readings of the protocols:
 //!
 //! - **Basic HotStuff**: prepare, pre-commit and commit phases with one leader, then DECIDE, on which a replica
 //!   commits. A replica that did not get the proposal has no block to vote for in the later phases, so all phases draw
 //!   their votes from the same m replicas.
-//! - **Chained HotStuff and Jolteon**: the proposal of view v goes to all, the votes to the next leader, whose proposal
-//!   carries their certificate. A block commits with the certificate of the second view after its own (a three-chain)
-//!   or of the first (a two-chain), which the proposal of the view after that shows to the others. A block that a
-//!   replica missed is fetched, which these formulas take to happen before it is needed.
+//! - **Chained HotStuff and Jolteon**: the proposal of view v goes to all, the votes go to the next leader, whose
+//!   proposal carries their certificate. A block commits with the certificate of the second view after its own (a
+//!   three-chain) or of the first (a two-chain), which the others see in the following view's proposal. A replica
+//!   fetches a missed block, which these formulas assume to succeed before the block is needed.
 //! - A replica commits when it learns that the block is committed, and replies to the client. Leaders are not silent.
-//!   No view times out: a view that does ends the request without success. [`timeouts`](crate::models::timeouts) says how
-//!   often.
+//!   No view times out: a timeout ends the request without success. [`timeouts`](crate::models::timeouts) computes its
+//!   probability.
 
 use crate::models::binomial::Binomials;
 use crate::models::committee::Committee;
@@ -26,11 +26,11 @@ use crate::models::phases::Messages;
 /// Phases of basic HotStuff before DECIDE.
 const BASIC_PHASES: u32 = 3;
 
-/// Which of the protocols, by the number of views whose certificates a commit takes.
+/// The protocols, by the number of views whose certificates a commit needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Star {
     Basic,
-    /// Views until the certificate that commits: 3 for chained HotStuff, 2 for Jolteon.
+    /// Number of views until the committing certificate: 3 for chained HotStuff, 2 for Jolteon.
     Chained {
         views: u32,
     },
@@ -41,11 +41,11 @@ pub enum Star {
 pub struct Outcome {
     /// Probability of at least as many replies as the client needs.
     pub success: f64,
-    /// Expected replies; 0 for requests that do not commit.
+    /// Expected replies, counting 0 for requests that do not commit.
     pub expected_replies: f64,
-    /// Messages if nothing is lost, without copies: (those with the block, others).
+    /// Messages without loss and without copies: (those with the block, others).
     pub messages: (f64, f64),
-    /// Expected messages under loss, likewise. A phase that fails is the last.
+    /// Expected messages under loss, in the same form. A failed phase is the last one.
     pub expected_messages: (f64, f64),
 }
 
@@ -58,7 +58,7 @@ impl Star {
         }
     }
 
-    /// Returns the number of messages one after the other from the proposal to the reply.
+    /// Returns the number of consecutive messages from the proposal to the reply.
     pub fn hops(self) -> usize {
         match self {
             Star::Basic => 2 * BASIC_PHASES as usize + 2,
@@ -66,7 +66,7 @@ impl Star {
         }
     }
 
-    /// Returns the latency of a request. O(points^2) for each phase.
+    /// Returns the latency of a request. O(points^2) per phase.
     pub fn latency(self, committee: Committee, times: &Times, needed: usize) -> Latency {
         match self {
             Star::Basic => basic_latency(committee, times, needed),
@@ -75,7 +75,7 @@ impl Star {
     }
 }
 
-/// Probability of at least `needed` of `count` events, and of one more that has a chance of its own.
+/// Returns the probability of at least `needed` among `count` events and one more with a chance of its own.
 fn with_one(tables: &Binomials, count: usize, chance: f64, one: f64, needed: usize) -> f64 {
     let at_least = |needed: usize| crate::models::grid::at_least(tables, count, chance, needed);
     one * at_least(needed.saturating_sub(1)) + (1.0 - one) * at_least(needed)
@@ -95,7 +95,8 @@ fn basic_outcome(committee: Committee, messages: Messages, needed: usize) -> Out
     for informed in 0..active {
         let mut reached = libm::exp(tables.ln_exactly(active - 1, messages.pre_prepare, informed));
         for phase in 0..BASIC_PHASES {
-            // In the first phase the replica has the block anyway; in the others the leader's message may be lost, too.
+            // In the first phase the replica certainly has the block; in the others the leader's message may be lost,
+            // too.
             let chance = if phase == 0 { vote } else { vote * vote };
             let voters = if phase == 0 { informed as f64 } else { informed as f64 * vote };
             outcome.expected_messages.1 += reached * voters;
@@ -136,8 +137,8 @@ fn chained_outcome(committee: Committee, messages: Messages, needed: usize, view
     }
 }
 
-/// Returns the probability that a view's votes reach a quorum at the next leader, who has its own vote once it has the
-/// proposal, needs the last leader's vote only, and the proposal and the vote of the others.
+/// Returns the probability that a view's votes reach a quorum at the next leader. Its own vote only needs the proposal,
+/// the last leader's only the vote's arrival, and the other replicas' both.
 fn certified(tables: &Binomials, active: usize, quorum: usize, first: f64, vote: f64) -> f64 {
     let Some(others) = active.checked_sub(2) else { return 1.0 };
     let with = |own: usize| with_one(tables, others, first * vote, vote, quorum.saturating_sub(own));
@@ -180,12 +181,13 @@ fn basic_latency(committee: Committee, times: &Times, needed: usize) -> Latency 
     all
 }
 
-/// Returns the law of the time when `needed` of some events of one kind and of some single ones have come.
+/// Returns the distribution of the time at which `needed` of some events of one kind and some single ones have
+/// happened.
 fn awaited(tables: &Binomials, many: (usize, &Law), single: &[&Law], needed: usize) -> Law {
     Awaited { groups: &[many, (0, many.1)], single }.at_least(needed, tables)
 }
 
-/// Numbers of replicas with the proposal that are told apart.
+/// Maximum number of distinguished counts of replicas with the proposal.
 const MAX_INFORMED: usize = 24;
 
 fn chained_latency(committee: Committee, times: &Times, needed: usize, views: u32) -> Latency {

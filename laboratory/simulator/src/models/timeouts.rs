@@ -1,14 +1,14 @@
-//! View changes: how often a timeout ends a view that would have succeeded, and which timeout is best.
+//! View changes: the probability that a timeout ends a view that would have succeeded, and the best timeout.
 //!
-//! A request that has not been committed by a quorum within the timeout T costs a view change, and is tried again.
-//! With F the distribution of that time L, V the time of a view change, and attempts independent of each other, the
-//! number of attempts is geometric, and the mean time until a request is committed is
+//! A request that no quorum commits within the timeout T costs a view change, and is tried again. Let F be the
+//! distribution of this time L, and V the duration of a view change. If attempts are independent, their number is
+//! geometric, and the mean time until a request commits is
 //!
 //! (E[min(L, T)] + (1 - F(T)) V) / F(T).
 //!
-//! The throughput of one request at a time is its inverse. The best timeout minimizes the mean time. This leaves out
-//! that timeouts grow after failures, and that a view change can fail as well, so the figures are a lower bound on the
-//! cost where loss is heavy.
+//! The throughput of one request at a time is its inverse. The best timeout minimizes the mean time. The formula
+//! ignores that timeouts grow after failures and that a view change can fail as well, so it is a lower bound on the
+//! cost under heavy loss.
 
 use crate::models::binomial::Binomials;
 use crate::models::committee::Committee;
@@ -16,7 +16,7 @@ use crate::models::delay::Times;
 use crate::models::grid::{Awaited, Law};
 use serde::{Deserialize, Serialize};
 
-/// Gain in throughput below which a shorter timeout is taken as just as good.
+/// Gain in throughput below which a shorter timeout counts as equally good.
 const INDIFFERENT: f64 = 1e-6;
 
 /// Effect of a timeout.
@@ -25,7 +25,7 @@ pub struct Timeout {
     pub timeout_ms: f64,
     /// Probability that a request needs a view change.
     pub probability: f64,
-    /// Requests committed per second, one at a time; 0 if none ever is.
+    /// Requests committed per second, one at a time; 0 if no request ever commits.
     pub throughput_per_s: f64,
 }
 
@@ -33,12 +33,12 @@ pub struct Timeout {
 #[derive(Clone, Debug)]
 pub struct Timeouts {
     quorum: Law,
-    /// Mean time of a view change in ms: a quorum of messages at the new leader, and its message to the others.
+    /// Mean duration of a view change in ms: a quorum of messages to the new leader, and its message to the others.
     view_change_ms: f64,
 }
 
 impl Timeouts {
-    /// Prepares the computation for a law of the time when a quorum has committed.
+    /// Prepares the computation for a distribution of the time at which a quorum has committed.
     pub fn new(quorum: Law, committee: Committee, times: &Times) -> Timeouts {
         let (others, needed) = (committee.active() - 1, committee.quorum() - 1);
         let tables = Binomials::new(others.max(1));
@@ -48,7 +48,7 @@ impl Timeouts {
         Timeouts { quorum, view_change_ms: parts.into_iter().flatten().sum() }
     }
 
-    /// Mean time of a view change in ms.
+    /// Mean duration of a view change in ms.
     pub fn view_change_ms(&self) -> f64 {
         self.view_change_ms
     }
@@ -79,7 +79,7 @@ impl Timeouts {
         for (at, mass) in self.quorum.masses().iter().enumerate() {
             in_time += mass;
             spent += mass * at as f64 * step;
-            // Half a step later, where the distribution is known.
+            // Half a step later, where the distribution function is known.
             let timeout_ms = (at as f64 + 0.5) * step;
             let each = spent + (1.0 - in_time.min(1.0)) * (timeout_ms + self.view_change_ms);
             if in_time > 0.0 && each > 0.0 {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Delay {
     /// The same for all packets.
     Constant { mean_ms: f64 },
-    /// Normally distributed for each packet, clamped to a range.
+    /// Normally distributed per packet, clamped to a range.
     Normal {
         /// Mean before clamping.
         mean_ms: f64,
@@ -17,16 +17,16 @@ pub enum Delay {
         min_ms: f64,
         max_ms: f64,
     },
-    /// By the regions of the two ends.
+    /// Depends on the regions of the two ends.
     Matrix {
         /// Names of the regions.
         regions: Vec<String>,
-        /// Delay from the region of the row to that of the column.
+        /// Delay from the row's region to the column's.
         one_way_ms: Vec<Vec<f64>>,
-        /// Region of each replica. Replicas beyond its end are in region i modulo the number of regions.
+        /// Region of each replica. Replica i beyond the end of the list is in region i modulo the number of regions.
         #[serde(default)]
         placement: Vec<String>,
-        /// Region of the clients, the first by default, or regions with a machine of the clients each.
+        /// Region of the clients, the first by default, or regions with a client machine each.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<ClientRegions>,
     },
@@ -41,7 +41,7 @@ pub enum ClientRegions {
 }
 
 impl Delay {
-    /// Returns the regions that it names for clients.
+    /// Returns the regions named for clients.
     pub fn client_regions(&self) -> &[String] {
         match self {
             Delay::Matrix { clients: Some(ClientRegions::One(region)), .. } => std::slice::from_ref(region),
@@ -57,7 +57,7 @@ impl Delay {
         placement.get(replica).map_or(replica % regions.len(), named)
     }
 
-    /// Returns the key at fault, what is wrong and a remedy, if any is.
+    /// Returns the invalid key, the problem and a remedy, if any is invalid.
     pub(super) fn validate(&self) -> Result<(), (&'static str, String, &'static str)> {
         match self {
             Delay::Constant { .. } => Ok(()),

@@ -1,15 +1,15 @@
-//! Endpoints of a network: the replicas, and after them the clients' machines.
+//! Endpoints of a network: the replicas, followed by the client machines.
 
 use super::delay::Delay;
 use super::end::End;
 use quorate_types::ReplicaId;
 
-/// A machine of clients.
+/// A client machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Number of its region in the network's matrix, if it has one.
     pub region: Option<usize>,
-    /// Replica that it is next to; `None` for the nearest.
+    /// Replica next to it; `None` for the nearest one.
     pub home: Option<ReplicaId>,
     pub clients: usize,
 }
@@ -22,7 +22,7 @@ impl Place {
     }
 }
 
-/// Endpoints of a network: the replicas, and after them the clients' machines.
+/// Endpoints of a network: the replicas, followed by the client machines.
 pub struct Endpoints<'a> {
     pub replicas: usize,
     pub machines: &'a [Place],
@@ -34,7 +34,7 @@ impl Endpoints<'_> {
         self.replicas + self.machines.len()
     }
 
-    /// Returns the endpoints that an end of a link names; none if it names a machine that does not exist.
+    /// Returns the endpoints named by an end of a link; empty if it names a machine that does not exist.
     pub fn of(&self, end: &End) -> Vec<usize> {
         let name = match end {
             End::Replica(replica) => return vec![usize::from(*replica)],
@@ -49,8 +49,7 @@ impl Endpoints<'_> {
     }
 }
 
-/// Returns how the transcript calls an endpoint: by its number, or, if there are several machines of clients, by that
-/// of the machine.
+/// Returns an endpoint's name in transcripts: its number, or the machine's number if there are several client machines.
 pub fn endpoint_name(end: usize, replicas: usize, machines: usize) -> String {
     if end >= replicas && machines > 1 { format!("C{}", end - replicas) } else { format!("R{end}") }
 }

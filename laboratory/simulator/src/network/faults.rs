@@ -14,19 +14,19 @@ choice!(
     /// Part of a journal that survives a crash.
     #[derive(Default)]
     Leaves, "rest of a journal",
-    /// All written records: the process died, but the machine did not.
+    /// All written records: the process died, but the machine stayed up.
     #[default]
     Written = "written",
     /// All flushed records: the machine lost power.
     Flushed = "flushed",
-    /// All flushed records and a torn part of those being flushed: the machine lost power while it wrote.
+    /// All flushed records, and a torn part of the records being flushed: the machine lost power during a write.
     Torn = "torn",
     /// Nothing. The replica restarts without its journal, and detects that.
     Nothing = "nothing",
 );
 
-/// Crash point of a replica, counted from its start: before and after each record is written, and before each message
-/// is signed, before it is sent and after.
+/// Crash point of a replica, counted from its start: before and after each record is written, before each message is
+/// signed, before it is sent, and after it is sent.
 pub type Point = u64;
 
 /// One entry of a fault schedule: from `at_ms` for `for_ms`, in milliseconds of virtual time since the start.
@@ -44,15 +44,15 @@ pub enum FaultSpec {
         #[serde(default)]
         journal: Leaves,
     },
-    /// A replica crashes and restarts. It loses its disk, unless f others that lost theirs have not recovered or
-    /// misbehave; then its journal keeps the flushed records.
+    /// A replica crashes and restarts. It loses its disk, unless f others are misbehaving or have lost theirs and not
+    /// recovered; in that case its journal keeps the flushed records.
     LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
     /// A replica crashes at a [`Point`], and restarts.
     Strike {
-        /// Counted from 1.
+        /// Number of the crash point, from 1.
         point: Point,
         for_ms: f64,
-        /// A schedule may strike each replica once.
+        /// Replica to strike. A schedule may strike each replica once.
         replica: u16,
         #[serde(default)]
         journal: Leaves,
@@ -65,9 +65,9 @@ pub enum FaultSpec {
         /// Drift in parts per million; negative if the clock is slow.
         ppm: f64,
     },
-    /// A replica does nothing. Messages to it wait.
+    /// A replica does nothing. Messages to it are delayed.
     Pause { at_ms: f64, for_ms: f64, replica: u16 },
-    /// A replica's processor takes `factor` times as long.
+    /// A replica's CPU takes `factor` times as long.
     SlowCpu { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
     /// A replica's disk takes `factor` times as long to make its journal durable.
     SlowDisk { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
@@ -83,16 +83,16 @@ pub enum FaultSpec {
     },
     /// Packets between two groups of endpoints take `by_ms` longer, in one direction.
     Spike { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, by_ms: f64 },
-    /// Packets between two groups of endpoints are lost with a further probability, in one direction.
+    /// Packets between two groups of endpoints are lost with an additional probability, in one direction.
     Lose { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, probability: f64 },
     /// A replica misbehaves.
     Misbehave {
         #[serde(default)]
         at_ms: f64,
-        /// To the end of the run by default.
+        /// Duration; by default, to the end of the run.
         #[serde(default)]
         for_ms: Option<f64>,
-        /// Time from one start of a misbehaviour that recurs to the next. It does not recur by default.
+        /// Period between the starts of a recurring misbehaviour. By default it does not recur.
         #[serde(default)]
         every_ms: Option<f64>,
         replica: u16,
@@ -100,22 +100,22 @@ pub enum FaultSpec {
         fault: Fault,
     },
     /// A client without a replica's key attacks the cluster. If the schedule has no other kind of fault, each bundle of
-    /// an honest client must be executed within a bound.
+    /// an honest client must be executed within a time limit.
     Hostile {
         at_ms: f64,
         for_ms: f64,
         client: Hostility,
-        /// The client shares the link of the honest clients, as behind a proxy. Then all share one queue, and the bound
-        /// does not hold.
+        /// The client shares the honest clients' link, as behind a proxy. All then share one queue, and the time limit
+        /// does not apply.
         #[serde(default)]
         shares_link: bool,
-        /// The bound, in milliseconds.
+        /// The time limit, in milliseconds.
         #[serde(default = "served_within_ms")]
         within_ms: f64,
     },
-    /// Somebody off the path sends packets in the name of any address. Needs a transport over packets. If the schedule
-    /// has no other kind of fault, each bundle of an honest client must be executed within a bound, and on a network
-    /// that loses nothing all pairs must be connected within [round trips](crate::CONNECTED_WITHIN_ROUND_TRIPS).
+    /// An off-path attacker sends packets with arbitrary source addresses. Needs a packet transport. If the schedule
+    /// has no other kind of fault, each bundle of an honest client must be executed within a time limit, and on a
+    /// network without loss all pairs must be connected within [round trips](crate::CONNECTED_WITHIN_ROUND_TRIPS).
     OffPath {
         at_ms: f64,
         for_ms: f64,
@@ -123,10 +123,10 @@ pub enum FaultSpec {
         /// Packets per second to each target.
         #[serde(default = "packets_per_s")]
         packets_per_s: f64,
-        /// Endpoints that it attacks; all by default.
+        /// Attacked endpoints; all by default.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         to: Vec<End>,
-        /// The bound, in milliseconds.
+        /// The time limit, in milliseconds.
         #[serde(default = "served_within_ms")]
         within_ms: f64,
     },
@@ -138,7 +138,7 @@ impl FaultSpec {
         FaultSpec::Misbehave { at_ms, for_ms: None, every_ms: None, replica, fault: fault.into() }
     }
 
-    /// Returns the link ends that the fault names.
+    /// Returns the link ends named by the fault.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         let (from, to): (&[End], &[End]) = match self {
             FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } | FaultSpec::Lose { from, to, .. } => {
@@ -150,7 +150,7 @@ impl FaultSpec {
         from.iter().chain(to)
     }
 
-    /// Returns why a schedule cannot contain both faults, or `None` if it can.
+    /// Returns the reason why a schedule cannot contain both faults; `None` if it can.
     pub(crate) fn clash(&self, other: &FaultSpec) -> Option<String> {
         match (self, other) {
             (FaultSpec::Strike { replica, .. }, FaultSpec::Strike { replica: same, .. }) if replica == same => {
@@ -185,7 +185,7 @@ impl FaultSpec {
         }
     }
 
-    /// Returns start and duration in milliseconds, 0 where the fault has none.
+    /// Returns the start and the duration in milliseconds, 0 if the fault has none.
     fn times_ms(&self) -> (f64, f64) {
         match *self {
             FaultSpec::Crash { at_ms, .. } => (at_ms, 0.0),
@@ -205,7 +205,7 @@ impl FaultSpec {
         }
     }
 
-    /// Returns why a cluster of `replicas` cannot have this fault, or `None` if it can.
+    /// Returns the reason why a cluster of `replicas` cannot have this fault; `None` if it can.
     pub fn misfit(&self, replicas: usize) -> Option<String> {
         let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
         match (absent, self) {
@@ -235,8 +235,8 @@ fn packets_per_s() -> f64 {
     PACKETS_PER_S
 }
 
-/// Returns the service bound for bundles of honest clients if a schedule has only hostile clients and senders off the
-/// path; `None` if it has other faults too.
+/// Returns the time limit for bundles of honest clients if a schedule has only hostile clients and off-path senders;
+/// `None` if it has other faults too.
 pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     let within = faults.iter().map(|fault| match fault {
         FaultSpec::Hostile { within_ms, .. } | FaultSpec::OffPath { within_ms, .. } => {
@@ -247,8 +247,9 @@ pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
 }
 
-/// Returns the number of hostile clients of a schedule, each with its own link, if one of them favours one replica and
-/// no fault delays honest replicas or their messages: the others are hostile clients and misbehaving replicas.
+/// Returns the number of hostile clients of a schedule, each with a link of its own, if one of them favours one replica
+/// and all other faults are hostile clients and misbehaving replicas, which delay neither honest replicas nor their
+/// messages.
 pub fn favours(faults: &[FaultSpec]) -> Option<u64> {
     let mut clients = 0;
     let mut favours = false;
@@ -308,30 +309,31 @@ pub enum Change {
     Crash(usize),
     /// Crash with a restart at the given time.
     Down(usize, Leaves, Time),
-    /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs then.
+    /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs at that
+    /// moment.
     LoseDisk(usize, Time),
     /// Rate of the replica's clock, relative to [`TRUE_RATE`].
     Clock(usize, u64),
     /// Pause until the given time.
     Pause(usize, Time),
-    /// CPU time relative to the normal one, in thousandths.
+    /// CPU time relative to normal, in thousandths.
     Speed(usize, u64),
-    /// Flush time relative to the normal one, in thousandths.
+    /// Flush time relative to normal, in thousandths.
     Disk(usize, u64),
-    /// Start (true) or end of a cut between pairs.
+    /// Start (true) or end (false) of a cut between pairs.
     Cut(Vec<(usize, usize)>, bool),
     /// Extra delay between pairs, in nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
-    /// Further loss between pairs, as a probability.
+    /// Additional loss between pairs, as a probability.
     Lose(Vec<(usize, usize)>, f64),
-    /// Sender off the path, with its packets per second to each target, until the given time.
+    /// Off-path sender, with its packets per second to each target, until the given time.
     OffPath(Forgery, f64, Vec<usize>, Time),
-    /// Hostile client until the given time. The flag tells whether it shares the link of the honest clients.
+    /// Hostile client until the given time. The flag is set if it shares the honest clients' link.
     Hostile(Hostility, bool, Time),
 }
 
 impl Change {
-    /// Describes the change, given the names of endpoints.
+    /// Describes the change, using `name` for endpoints.
     pub fn describe(&self, name: impl Fn(usize) -> String) -> String {
         let ways = |pairs: &[(usize, usize)]| {
             let words = pairs.iter().map(|(from, to)| format!("{} to {}", name(*from), name(*to)));
@@ -366,15 +368,15 @@ impl Change {
     }
 }
 
-/// Maximum time in a schedule, in milliseconds: an hour.
+/// Maximum time in a schedule, in milliseconds: one hour.
 pub(crate) const MAX_MS: f64 = 3_600_000.0;
-/// Range of a processor's or disk's slowness, relative to the cost table.
+/// Range of the slowdown of a CPU or a disk, relative to the cost table.
 pub(crate) const MIN_FACTOR: f64 = 0.001;
 pub(crate) const MAX_FACTOR: f64 = 1e6;
-/// Range of a clock's drift. A clock must not stop.
+/// Range of a clock's drift. Below 1,000,000 ppm, since a clock must not stop.
 pub(crate) const MAX_LOSS_PPM: f64 = 999_000.0;
 pub(crate) const MAX_GAIN_PPM: f64 = 9e6;
-/// Normal speed of a processor or disk, in thousandths.
+/// Normal speed of a CPU or a disk, in thousandths.
 pub const FULL_SPEED: u64 = 1000;
 
 fn time(ms: f64) -> Time {

@@ -11,12 +11,12 @@ use quorate_network::transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
 
-/// Arrival of a packet, or of all packets of a message, at the receiver's network card.
+/// Arrival of a packet, or of all packets of a message, at the receiver's network interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fate {
-    /// `None` if it is lost.
+    /// Arrival time; `None` if lost.
     pub arrives: Option<Time>,
-    /// Arrival of a duplicate.
+    /// Arrival time of a duplicate.
     pub again: Option<Time>,
 }
 
@@ -24,10 +24,10 @@ pub struct Fate {
 struct Link {
     delay_ns: u64,
     loss: LossProcess,
-    /// Number of faults that currently cut the link.
+    /// Number of faults that presently cut the link.
     cuts: u16,
     spike_ns: u64,
-    /// Probability of a loss by a fault.
+    /// Probability of loss added by a fault.
     lose: f64,
 }
 
@@ -35,7 +35,7 @@ struct Link {
 pub struct Links {
     ends: usize,
     links: Vec<Link>,
-    /// The router's legs to each endpoint, in a star.
+    /// The router's hop to each endpoint, in a star.
     legs: Option<Vec<LossProcess>>,
     /// Mean, deviation, minimum and maximum of a normally distributed delay, in milliseconds.
     normal: Option<[f64; 4]>,
@@ -43,13 +43,13 @@ pub struct Links {
     packets: Packets,
     egress_ps_per_byte: u64,
     ingress_ps_per_byte: u64,
-    /// Maximum bytes in a sender's queue; 0: no limit.
+    /// Maximum length of a sender's queue, in bytes; 0 is unlimited.
     queue_bytes: u64,
     egress_free: Vec<u64>,
-    /// When each card has sent the messages that overtook others.
+    /// Time at which each interface has sent all messages that overtook others.
     overtaking_free: Vec<u64>,
-    /// Bytes of bulk messages in a card's queue that no message overtakes: what all links of a replica hand to the
-    /// operating system in advance.
+    /// Bytes of bulk messages in an interface's queue that cannot be overtaken, because all links of a replica have
+    /// already passed them to the operating system.
     ahead_bytes: u64,
     ingress_free: Vec<u64>,
     random: Vec<Random>,
@@ -67,7 +67,7 @@ fn per_byte(mbit_per_s: f64) -> u64 {
 }
 
 impl Links {
-    /// Returns the links between `replicas` replicas and, as the last endpoint, one machine for all clients.
+    /// Returns the links between `replicas` replicas and, as the last endpoint, one client machine.
     pub fn new(spec: &NetworkSpec, replicas: usize, seed: u64) -> Links {
         let one = place(&ClientsAt::One, &spec.delay, replicas, 1, "network").expect("one machine always has a place");
         Links::between(spec, &Endpoints { replicas, machines: &one, delay: &spec.delay }, seed)
@@ -107,13 +107,13 @@ impl Links {
         }
     }
 
-    /// Returns the replica with the shortest delay from an endpoint, the lowest of several.
+    /// Returns the replica with the shortest delay from an endpoint; the lowest number if there are several.
     pub fn nearest(&self, from: usize, replicas: usize) -> ReplicaId {
         let nearest = (0..replicas).min_by_key(|to| self.links[from * self.ends + to].delay_ns);
         ReplicaId(nearest.expect("a cluster has a replica") as u16)
     }
 
-    /// Returns the longest time that a packet takes over a link without a queue or a fault.
+    /// Returns the longest delay of a packet on a link without queues and faults.
     pub fn longest_delay(&self, from: usize, to: usize) -> Duration {
         let constant_ns = self.links[from * self.ends + to].delay_ns;
         let longest_ns = self.normal.map_or(constant_ns, |[.., max_ms]| ms_to_ns(max_ms).max(constant_ns));
@@ -125,12 +125,12 @@ impl Links {
         bytes.div_ceil(self.packet_room()).max(1) as u64
     }
 
-    /// Returns how many bytes of a message fit in a packet.
+    /// Returns the message bytes that fit in a packet.
     pub fn packet_room(&self) -> usize {
         (self.packets.mtu_bytes - self.packets.header_bytes) as usize
     }
 
-    /// Begins or ends a cut. A link is cut while more cuts began than ended.
+    /// Begins or ends a cut. Cuts may overlap: a link works again after the last one ends.
     pub fn cut(&mut self, from: usize, to: usize, begins: bool) {
         let cuts = &mut self.links[from * self.ends + to].cuts;
         *cuts = if begins { *cuts + 1 } else { cuts.saturating_sub(1) };
@@ -140,7 +140,7 @@ impl Links {
         self.links[from * self.ends + to].spike_ns = by_ns;
     }
 
-    /// Sets the probability of a loss by a fault.
+    /// Sets the probability of loss added by a fault.
     pub fn lose(&mut self, from: usize, to: usize, probability: f64) {
         self.is_plain &= probability == 0.0;
         self.links[from * self.ends + to].lose = probability;
@@ -159,8 +159,7 @@ impl Links {
         (*duplication, *reordering, *bit_error_rate) = (0.0, 0.0, 0.0);
     }
 
-    /// Sends a message of `bytes` at `now`, behind the queue of the sender's card. It arrives only if all its packets
-    /// do.
+    /// Sends a message of `bytes` at `now`, behind the sender interface's queue. It arrives only if all its packets do.
     pub fn send(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Fate {
         let begins = now.0.max(self.egress_free[from]);
         if self.is_full(begins - now.0) {
@@ -170,20 +169,20 @@ impl Links {
         self.send_at(begins, from, to, bytes)
     }
 
-    /// Returns whether a card's queue is full, which takes `wait_ns` to send.
+    /// Returns whether an interface's queue is full, given the time to send its contents.
     fn is_full(&self, wait_ns: u64) -> bool {
         self.queue_bytes > 0 && wait_ns.saturating_mul(1000) >= self.queue_bytes.saturating_mul(self.egress_ps_per_byte)
     }
 
-    /// Returns when the sender's card begins with a message that overtakes the bulk ones, or `None` if there
+    /// Returns the time at which the sender's interface begins a message that overtakes bulk messages; `None` if there
     /// are none to overtake.
     fn overtaking_at(&self, now: Time, from: usize) -> Option<u64> {
         let ahead = now.0 + (self.ahead_bytes * self.egress_ps_per_byte).div_ceil(1000);
         Some(ahead.max(self.overtaking_free[from])).filter(|begins| *begins < self.egress_free[from])
     }
 
-    /// Sends a message that overtakes the bulk ones in the sender's queues; they wait longer by the time that it takes.
-    /// Those whose arrival is known are not delayed any more, but those after them are. Returns `None`, and sends
+    /// Sends a message that overtakes the bulk messages in the sender's queues, which are delayed by its transmission
+    /// time. Messages whose arrival is already scheduled keep it, but later ones are delayed. Returns `None`, and sends
     /// nothing, if there is nothing to overtake.
     pub fn overtake(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Option<Fate> {
         let begins = self.overtaking_at(now, from)?;
@@ -217,7 +216,7 @@ impl Links {
         Fate { arrives, again }
     }
 
-    /// Returns when the receiver's card has received a message that reaches it at `now`.
+    /// Returns the time at which the receiver's interface has received a message that reaches it at `now`.
     pub fn taken_in(&mut self, now: Time, to: usize, bytes: usize) -> Time {
         if self.ingress_ps_per_byte == 0 {
             return now;
@@ -228,7 +227,7 @@ impl Links {
         Time(done)
     }
 
-    /// Returns whether receivers' cards have a queue.
+    /// Returns whether receivers' interfaces have a queue.
     pub fn has_ingress(&self) -> bool {
         self.ingress_ps_per_byte > 0
     }

@@ -1,4 +1,4 @@
-//! Where the clients' machines are, and how many clients each runs.
+//! Placement of the client machines, and the number of clients on each.
 
 use super::delay::Delay;
 use super::endpoints::Place;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of machines.
 pub const MAX_CLIENT_MACHINES: usize = MAX_REPLICAS;
 
-/// Places of the clients' machines.
+/// Placement of the client machines.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientsAt {
@@ -18,24 +18,24 @@ pub enum ClientsAt {
     Network,
     /// One machine, in the first of these regions.
     One,
-    /// A machine for each client, all in that region.
+    /// One machine per client, all in the first of these regions.
     Clients,
-    /// A machine for each replica, in its region.
+    /// One machine per replica, in its region.
     Replicas,
     /// One machine in each of these regions.
     Regions(Vec<String>),
     Listed(Vec<MachineSpec>),
 }
 
-/// A machine of a list.
+/// One entry of a list of machines.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
-    /// Region; that of `replica` by default.
+    /// Region; by default, the region of `replica`.
     pub region: Option<String>,
-    /// Its home. By default the nearest replica, the lowest of several.
+    /// Home replica. By default the nearest one, with the lowest number if there are several.
     pub replica: Option<u16>,
-    /// Number of its clients. Machines without it share the clients that are left evenly.
+    /// Number of its clients. Machines without a number share the remaining clients evenly.
     pub clients: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ pub struct MachineSpec {
 /// the network in errors.
 ///
 /// # Errors
-/// If a region or replica does not exist, or there are too many machines, or fewer clients than machines.
+/// If a region or replica does not exist, there are too many machines, or there are fewer clients than machines.
 pub fn place(at: &ClientsAt, delay: &Delay, replicas: usize, clients: usize, name: &str) -> Result<Vec<Place>, Fault> {
     let own = delay.client_regions();
     let somewhere = |region: Option<&String>| MachineSpec { region: region.cloned(), ..MachineSpec::default() };
@@ -75,7 +75,7 @@ pub fn place(at: &ClientsAt, delay: &Delay, replicas: usize, clients: usize, nam
     machines.iter().zip(shares).map(settle).collect()
 }
 
-/// Returns the number of clients of each machine. The first ones have one more if there is a remainder.
+/// Returns the number of clients of each machine. The first machines get one more if there is a remainder.
 fn shares(machines: &[MachineSpec], clients: usize) -> Result<Vec<usize>, Fault> {
     let refuse = |what: String, help: String| Err(Fault::new("--clients-at, --clients", what, help));
     let given: usize = machines.iter().filter_map(|machine| machine.clients).map(|clients| clients as usize).sum();

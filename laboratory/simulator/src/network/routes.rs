@@ -7,12 +7,12 @@ use super::spec::{NetworkSpec, Topology};
 use crate::clock::ms_to_ns;
 use crate::links::Loss;
 
-/// Delay and loss of the link of one ordered pair.
+/// Delay and loss of an ordered pair's link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Route {
-    /// Constant part of the delay; in a star, of both legs. If delays are normally distributed, their mean.
+    /// Constant part of the delay; in a star, of both hops. If delays are normally distributed, their mean.
     pub delay_ns: u64,
-    /// In a star, the loss on the first leg, unless the file has another for this link.
+    /// In a star, the loss on the first hop, unless the file overrides it for this link.
     pub loss: Loss,
 }
 

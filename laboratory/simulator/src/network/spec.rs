@@ -10,8 +10,8 @@ use crate::numbers::{key, numbers};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
-/// Named networks: a switch, the four regions of the signatures paper, four regions in the US, twelve around the world,
-/// one machine, the links of the loss model paper.
+/// Named networks: a switch, the four regions of the signatures paper, four regions in the US, twelve regions around
+/// the world, one machine, and the loss model paper's links.
 const PRESETS: [(&str, &str); 6] = [
     ("lan", include_str!("../../networks/lan.toml")),
     ("wan4", include_str!("../../networks/wan4.toml")),
@@ -23,7 +23,7 @@ const PRESETS: [(&str, &str); 6] = [
 /// Minimum size of a packet.
 const MIN_MTU_BYTES: u32 = 64;
 
-/// Permitted values of the numbers whose keys end with one of `suffixes`.
+/// Valid values of the numbers whose keys end with one of `suffixes`.
 struct Range {
     suffixes: &'static [&'static str],
     least: f64,
@@ -44,7 +44,7 @@ const RANGES: [Range; 5] = [
     Range { suffixes: &["ppm"], least: -MAX_LOSS_PPM, most: MAX_GAIN_PPM, help: "set it between -999000 and 9000000" },
 ];
 
-/// Network between the endpoints: the replicas and the machine of the clients.
+/// Network between the endpoints: the replicas and the client machines.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -58,8 +58,8 @@ pub struct NetworkSpec {
     /// Links that differ from the others.
     pub links: Vec<LinkSpec>,
     pub faults: Vec<FaultSpec>,
-    /// Time at which all faults end, in milliseconds. Replicas that are down restart, nothing is lost or partitioned
-    /// any more, and the replicas that have not crashed for good must make progress. Without this key they need not.
+    /// Time at which all faults end, in milliseconds. Replicas that are down restart, loss and partitions end, and the
+    /// replicas that have not crashed for good must make progress. Without this key, progress is not required.
     pub heal_at_ms: Option<f64>,
 }
 
@@ -87,7 +87,7 @@ pub enum Topology {
     /// A link for each ordered pair of endpoints.
     #[default]
     Mesh,
-    /// A leg from each endpoint to a router and one back. Delay, loss and jitter apply to each leg, so twice to a
+    /// A hop from each endpoint to a router and one back. Delay, loss and jitter apply to each hop, so twice per
     /// packet.
     Star,
 }
@@ -100,20 +100,20 @@ pub struct Jitter {
     pub max_ms: f64,
 }
 
-/// Bandwidth of each endpoint's network card, which has a queue in either direction. 0 means no limit.
+/// Bandwidth of each endpoint's network interface, which has a queue in either direction. 0 is unlimited.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bandwidth {
     pub egress_mbit_per_s: f64,
     pub ingress_mbit_per_s: f64,
-    /// Maximum bytes in the queue of the sender's card, which drops what arrives when it is full (tail drop). The
+    /// Maximum length of the sender interface's queue, in bytes; arrivals at a full queue are dropped (tail drop). The
     /// receiver's queue is unbounded.
     #[serde(skip_serializing_if = "is_zero")]
     pub queue_bytes: u64,
 }
 
 impl Bandwidth {
-    /// Returns whether a card may drop packets.
+    /// Returns whether an interface may drop packets.
     pub fn has_drops(&self) -> bool {
         self.queue_bytes > 0 && self.egress_mbit_per_s > 0.0
     }
@@ -129,13 +129,13 @@ fn is_zero(bytes: &u64) -> bool {
 pub struct Packets {
     /// Maximum size of a packet including headers. Larger messages are split.
     pub mtu_bytes: u32,
-    /// Size of the IP and transport headers together.
+    /// Total size of the IP and transport headers.
     pub header_bytes: u32,
     /// Probability that a datagram arrives twice.
     pub duplication: f64,
     /// Probability that a packet is delayed and may arrive after later ones.
     pub reordering: f64,
-    /// Maximum of that delay, in milliseconds.
+    /// Maximum extra delay of a reordered packet, in milliseconds.
     pub reordering_ms: f64,
     /// Probability that a bit is flipped. The checksum then fails and the packet is dropped.
     pub bit_error_rate: f64,
@@ -161,18 +161,18 @@ pub struct DeliverySpec {
     pub kind: Delivery,
     /// Retransmission timeout before the first measured round trip, in milliseconds (RFC 6298, 2.1: one second).
     pub rto_initial_ms: f64,
-    /// Minimum of what the retransmission timeout adds to the smoothed round trip, in milliseconds (Linux: 200).
+    /// Minimum difference between the retransmission timeout and the smoothed round trip, in milliseconds (Linux: 200).
     pub rto_min_ms: f64,
     /// Maximum retransmission timeout, in milliseconds (RFC 6298, 2.5: at least 60 seconds).
     pub rto_max_ms: f64,
-    /// Segments that overtake others reveal their loss (RFC 8985, 6).
+    /// Whether segments that overtake others reveal their loss (RFC 8985, 6).
     pub fast_retransmit: bool,
-    /// Repeat the last segment before the timeout (RFC 8985, 7).
+    /// Whether to retransmit the last segment before the timeout (RFC 8985, 7).
     pub tail_loss_probe: bool,
-    /// Tick of the kernel's clock in milliseconds. Timers of retransmission and acknowledgements are rounded up to it;
-    /// 0: they are exact.
+    /// Tick of the kernel's clock in milliseconds, to which retransmission and acknowledgement timers are rounded up; 0
+    /// for exact timers.
     pub tick_ms: f64,
-    /// Simulate streams packet by packet, with congestion window and acknowledgements, also where nothing is lost.
+    /// Whether to simulate streams packet by packet, with congestion window and acknowledgements, even without loss.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub every_packet: bool,
     /// Maximum number of unacknowledged bytes on a stream. Messages beyond it are dropped.
@@ -195,23 +195,23 @@ impl Default for DeliverySpec {
     }
 }
 
-/// Treatment of lost packets.
+/// Handling of lost packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
     /// No retransmission. A message is lost if any of its packets is.
     Datagram,
-    /// Delivers every message once and in order while both ends are alive.
+    /// Delivers every message once and in order while both ends are up.
     Stream,
 }
 
-/// Link of one ordered pair that differs from the others.
+/// Override for the link of one ordered pair.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     pub from: End,
     pub to: End,
-    /// Constant delay in milliseconds, if it differs.
+    /// Constant delay in milliseconds; `None` for the network's.
     #[serde(default)]
     pub delay_ms: Option<f64>,
     #[serde(default)]
@@ -245,8 +245,8 @@ impl NetworkSpec {
         Ok(spec)
     }
 
-    /// Checks that a cluster of `replicas` with clients on these machines can have these links and faults. `name`
-    /// identifies the network in errors.
+    /// Checks that these links and faults fit a cluster of `replicas` with clients on these machines. `name` identifies
+    /// the network in errors.
     ///
     /// # Errors
     /// The key that does not fit, with a remedy.

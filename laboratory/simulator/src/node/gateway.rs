@@ -1,7 +1,7 @@
-//! Client connections of a simulated replica: drives the [desk](quorate_hosting::desk), which decides about requests.
+//! Client connections of a simulated replica: drives the [desk](quorate_hosting::desk), which handles requests.
 //!
 //! The network between hostile clients and replicas is not modelled: the first machine gets the replies to their
-//! bundles, and answers to their questions only cost time.
+//! bundles, and answers to their queries only cost time.
 
 use super::{Answer, Begun, Destination, Node, Parts, Surroundings};
 use crate::charges::{Charges, Checks, nanos};
@@ -30,27 +30,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The link of the first machine of honest clients. The others have the next ones.
+/// The first honest client machine's link; further machines have consecutive numbers.
 pub const HONEST_LINK: u16 = 0;
 /// Address of the first machine and of all hostile clients. Sharing it is the harder case, since hostile and honest
-/// clients share its quota. Each further machine has the next one.
+/// clients then share one quota. Further machines have consecutive addresses.
 const ADDRESS: u64 = 0;
 
-/// A waiting request, and its size in bytes.
+/// A queued request, and its size in bytes.
 type Waiting = (Request, u32);
 pub(super) type SimDesk = Desk<u16, Waiting, Arc<ReplicaReply>, Judge>;
 
 /// State of a replica's client connections.
 pub struct Door {
-    /// Number of machines of honest clients.
+    /// Number of honest client machines.
     machines: u16,
-    /// Bytes of answers that are not read, by link.
+    /// Unread bytes of answers, by link.
     unread: BTreeMap<u16, u64>,
-    /// Links that hold connection slots, except those of hostile clients that send requests, which reconnect at once.
+    /// Links that hold connection slots, except hostile clients that send requests, which reconnect immediately.
     places: Vec<Holder<u64, u64>>,
-    /// Number of connections so far. It gives each a name and a time.
+    /// Number of connections so far, used as the next connection's ID and time.
     dialled: u64,
-    /// Whether a proxy holds the connection slots, which keeps the oldest connections.
+    /// Whether a proxy holds the connection slots. A proxy keeps the oldest connections.
     proxied: bool,
 }
 
@@ -70,7 +70,7 @@ impl Door {
         link < self.machines
     }
 
-    /// Returns the machine that gets the replies on a link.
+    /// Returns the machine for replies on a link.
     fn machine(&self, link: u16) -> usize {
         if self.is_honest(link) { link.into() } else { 0 }
     }
@@ -79,13 +79,13 @@ impl Door {
         if link < u64::from(self.machines) { ADDRESS + link } else { ADDRESS }
     }
 
-    /// Opens a connection that sends nothing.
+    /// Opens a silent connection.
     fn squat(&mut self) {
         self.dialled += 1;
         self.enter(self.dialled);
     }
 
-    /// Connects a machine of honest clients if it has no slot. Returns whether it has one now.
+    /// Connects an honest client machine if it has no slot. Returns whether it has one now.
     fn lets_honest_in(&mut self, link: u16) -> bool {
         self.dialled += 1;
         let id = u64::from(link);
@@ -120,7 +120,7 @@ impl Door {
     }
 }
 
-/// Returns a desk without state.
+/// Returns an empty desk.
 pub(super) fn open_desk<P: Protocol>(parts: &Parts<P>, verifier: Judge) -> Box<SimDesk> {
     let mut desk = Desk::new(DeskParts {
         answers: Answers::of(parts.me, parts.reply),
@@ -138,14 +138,14 @@ pub(super) fn open_desk<P: Protocol>(parts: &Parts<P>, verifier: Judge) -> Box<S
     Box::new(desk)
 }
 
-/// A node as its desk uses it.
+/// View of a node for its desk.
 pub(super) struct AtDesk<'a, 'b, P: Protocol> {
     node: &'a mut Node<P>,
     world: &'a mut Surroundings<'b, P::Message>,
 }
 
 impl<P: Protocol> AtDesk<'_, '_, P> {
-    /// Sends replies to a machine in one message, or once for each copy.
+    /// Sends replies to a machine in one message, or once per copy.
     fn send(&mut self, link: u16, parcel: Parcel<P::Message>, times: usize) {
         let to = Destination::One(self.node.parts.replicas + self.node.door.machine(link));
         for parcel in std::iter::repeat_n(parcel, times) {
@@ -160,8 +160,8 @@ impl<P: Protocol> AtDesk<'_, '_, P> {
         self.node.ledger.leave(place);
     }
 
-    /// Sends replies with a seal of `seal_bytes`, which the thread of the network signs if they are of a block. Returns
-    /// the nanoseconds that the seal takes here.
+    /// Sends replies authenticated with `seal_bytes` bytes. The network thread signs replies to a block. Returns the
+    /// time of the authentication on the core thread, in nanoseconds.
     fn send_sealed(
         &mut self,
         link: u16,
@@ -208,7 +208,7 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
 
     fn vouch(&mut self, _: u16, _: bool) {}
 
-    /// Hostile clients reconnect at once.
+    /// Nothing to do: hostile clients reconnect immediately.
     fn close(&mut self, _: u16, _: String) {}
 
     fn encode(&mut self, reply: ReplicaReply) -> Arc<ReplicaReply> {
@@ -223,7 +223,7 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
         if is_about_a_bundle(&reply) {
             return self.repeat(link, Arc::new(reply));
         }
-        // Hostile clients ask questions, and the network to them is not modelled.
+        // Only hostile clients ask queries, and the network to them is not modelled.
         if !self.node.parts.models_clients {
             self.send_alone(link, Arc::new(reply), 1);
         }
@@ -295,7 +295,7 @@ impl<P: Protocol> Node<P> {
         self.desk.as_mut().expect("nobody is at the desk")
     }
 
-    /// Receives a request over a client's link. The honest clients count as authenticated from the beginning.
+    /// Receives a request over a client's link. Honest clients count as authenticated from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
         if let Request::Nothing = request {
             self.door.proxied |= self.door.is_honest(link);
@@ -315,17 +315,17 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Notes that a client has connected who claims this id.
+    /// Records that a client has connected and claims this ID.
     pub fn connect(&mut self, link: u16, client: ClientId) {
         self.desk().connected(client, link);
     }
 
-    /// Notes that a client's link has closed.
+    /// Records that a client's link has closed.
     pub fn disconnect(&mut self, link: u16, client: ClientId) {
         self.desk().disconnected(client, link);
     }
 
-    /// Changes which clients are admitted.
+    /// Changes the admission policies.
     pub fn set_policies(&mut self, policy: AdmissionPolicy, questions: QuestionPolicy<u16>) {
         self.desk().set_policies(policy, questions);
     }
@@ -368,7 +368,7 @@ impl<P: Protocol> Node<P> {
     }
 
     fn serve(&mut self, link: u16, request: Request, size: u32, world: &mut Surroundings<'_, P::Message>) {
-        // The network thread has read the frames of honest clients, but not of attackers.
+        // The network thread has already read the honest clients' frames, but not the attackers'.
         if self.network.is_none() || !self.door.is_honest(link) {
             self.ledger.received(u64::from(size));
             self.ledger.charge(Work::Received, 1, world.charges.receive);
@@ -441,7 +441,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Begins to verify the bundles of a round. Without other threads, this verifies them.
+    /// Begins to verify a round's bundles. Without other threads, verifies them here.
     fn check(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let per_batch = if self.verifiers.exist() { BUNDLES_PER_BATCH } else { FRAMES_PER_TURN };
         while self.desk().unchecked() > 0 {
@@ -462,13 +462,13 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Charges for MACs that were verified since their number was `before`, one by one.
+    /// Charges one by one for the MACs verified since their number was `before`.
     fn charge_macs(&mut self, before: u64, charges: &Charges) {
         let verified = self.desk().verifications() - before;
         (0..verified).for_each(|_| charges.clients.verify(1).charge(&mut self.ledger));
     }
 
-    /// Returns the cost of verifying bundles. Each forged one costs a verification of its own.
+    /// Returns the cost of verifying bundles. Each forged one costs a separate verification.
     fn checks_of(&mut self, check: &ModelledCheck, charges: &Charges) -> Checks {
         let mut checks = charges.clients.verify(check.genuine.len() as u64);
         let for_forgery = match self.desk().verifier().kind() {
@@ -479,7 +479,7 @@ impl<P: Protocol> Node<P> {
         checks
     }
 
-    /// Hands verified bundles to the replica, each batch as one input.
+    /// Passes verified bundles to the replica, each batch as one input.
     fn submit_batches(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let now = self.now;
         while let Some(submission) = self.at_desk(world, |desk, host| desk.next_batch(host, now)) {
@@ -506,7 +506,7 @@ impl<P: Protocol> Node<P> {
         });
     }
 
-    /// Lets a misbehaving replica be silent to its clients, or refuse them.
+    /// Makes a misbehaving replica ignore or refuse its clients.
     pub(super) fn misbehave_to_clients(&mut self) {
         let Some(behaviour) = &self.parts.behaviour else { return };
         let (answers, refuses) = (behaviour.answers_clients(self.own), behaviour.refuses_clients(self.own));
@@ -514,7 +514,7 @@ impl<P: Protocol> Node<P> {
         self.desk().refuse_all(refuses);
     }
 
-    /// Gives waiting batches to idle threads. A turn follows each answer of a thread, so none stays idle.
+    /// Passes waiting batches to idle threads. Each answer of a thread triggers an iteration, so no thread stays idle.
     pub(super) fn hand_out(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let now = self.asks_at();
         let before = self.ledger.enter(MessageKind::Request, 0);

@@ -1,4 +1,4 @@
-//! Peers' messages at a simulated replica: read, decoded, hashed and judged, then passed to its state machine.
+//! Peers' messages at a simulated replica: read, decoded, hashed and verified, then passed to its state machine.
 
 use super::network::charge_hashes;
 use super::{Node, Parts, Surroundings, WORDS};
@@ -34,8 +34,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Judges the bundles in a message, and charges for the signatures that were not verified before. Passes it on if
-    /// they are genuine.
+    /// Verifies the bundles in a message, and charges for signatures that are not in the cache. Passes the message on
+    /// if they are genuine.
     fn hear(&mut self, from: ReplicaId, mut message: Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let (Parts { replica, executor, .. }, desk) = (&self.parts, self.desk.as_mut().expect("nobody is at the desk"));
         let before = desk.verifications();
@@ -47,7 +47,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Passes the bundles that a peer relays or spreads to the replica. Then tells the oracle which of them are in the
+    /// Passes a peer's relayed or spread bundles to the replica, then reports to the oracle which of them are in the
     /// pool.
     fn hear_relay(&mut self, from: ReplicaId, message: Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;

@@ -1,4 +1,4 @@
-//! The order of work in a turn, which is the real host's.
+//! The order of work in an iteration, shared with the real host.
 
 use super::{Node, Surroundings};
 use quorate_consensus::Protocol;
@@ -19,7 +19,7 @@ impl<P: Protocol> EventLoop for Iteration<'_, '_, P> {
         Ok(())
     }
 
-    /// The world has brought them.
+    /// Nothing to do: the world delivers answers itself.
     fn take_answers(&mut self) -> Result<(), Infallible> {
         Ok(())
     }

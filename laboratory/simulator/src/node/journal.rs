@@ -1,8 +1,7 @@
-//! The journal of a simulated replica: its records, how many are durable, and the effects of a crash.
+//! The journal of a simulated replica: its records, the durable ones, and the effects of a crash.
 //!
-//! While the replica is up, records are kept in memory and only their ids move. The code of the real node determines
-//! the effect of a crash: the records are written to a simulated disk, which loses its power, and the journal is opened
-//! again.
+//! While the replica is up, records stay in memory and only their IDs move. The real node's code determines the effect
+//! of a crash: the records are written to a simulated disk that loses power, and the journal is opened again.
 
 use crate::faults::Leaves;
 use bytes::Bytes;
@@ -17,23 +16,23 @@ const GROUP_BYTES: usize = 256 << 10;
 /// Records that a replica has written.
 #[derive(Default)]
 pub struct Journal {
-    /// Whether the records may be needed later.
+    /// Whether to keep the records for a restart.
     keeps: bool,
     records: Vec<(RecordId, Record)>,
     appended: Option<RecordId>,
     flushing: Option<RecordId>,
     durable: Option<RecordId>,
-    /// Whether it ever had a durable record. If it is empty then, its contents were lost.
+    /// Whether it ever had a durable record. An empty journal that had one has lost its contents.
     begun: bool,
 }
 
 impl Journal {
-    /// Returns an empty journal. Without `keeps` it drops its records.
+    /// Returns an empty journal. Without `keeps`, it drops its records.
     pub fn new(keeps: bool) -> Journal {
         Journal { keeps, ..Journal::default() }
     }
 
-    /// Appends a record, which is durable at once if flushing takes no time.
+    /// Appends a record, which is durable immediately if flushing takes no time.
     pub fn append(&mut self, id: RecordId, record: Record, at_once: bool) {
         if self.keeps {
             self.records.push((id, record));
@@ -44,7 +43,7 @@ impl Journal {
         }
     }
 
-    /// Returns whether a record, and all before it, is durable.
+    /// Returns whether a record and all before it are durable.
     pub fn has(&self, record: RecordId) -> bool {
         self.durable >= Some(record)
     }
@@ -54,7 +53,7 @@ impl Journal {
         self.durable
     }
 
-    /// Returns whether there is something to flush, and no flush in progress.
+    /// Returns whether there are records to flush, and no flush is in progress.
     pub fn may_flush(&self) -> bool {
         self.flushing.is_none() && self.appended > self.durable
     }
@@ -68,14 +67,14 @@ impl Journal {
         self.flushing
     }
 
-    /// Notes that records up to this one are durable.
+    /// Marks the records up to this one as durable.
     pub fn flushed(&mut self, record: RecordId) {
         self.durable = self.durable.max(Some(record));
         self.flushing = None;
     }
 
-    /// Restores the records that a node finds after a crash, and returns them with a flag that tells whether the
-    /// journal is gone. `seed` distinguishes crashes.
+    /// Restores the records that a node finds after a crash. Returns them, and whether the journal is gone. `seed`
+    /// distinguishes crashes.
     pub fn recover(&mut self, leaves: Leaves, identity: Identity, seed: u64) -> (Vec<(RecordId, Record)>, bool) {
         self.begun |= self.durable.is_some() || leaves == Leaves::Nothing;
         let durable = self.records.partition_point(|(id, _)| Some(*id) <= self.durable);
@@ -100,7 +99,7 @@ impl Journal {
     }
 }
 
-/// Returns options with the smallest possible segments: a simulated disk zeroes each one first.
+/// Returns options with the smallest possible segments, since a simulated disk zeroes each segment first.
 fn options(largest_record: usize) -> JournalOptions {
     let segment_bytes = (2 * largest_record.max(GROUP_BYTES) as u64).next_multiple_of(512);
     JournalOptions { segment_bytes, ..JournalOptions::default() }

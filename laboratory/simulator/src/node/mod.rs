@@ -1,8 +1,8 @@
 //! One replica and its devices in virtual time.
 //!
-//! Like the real host it works in turns. A turn handles messages of peers, then timers, then a bounded share of client
-//! requests; everything it sends leaves at its end. Each operation has a cost, and their sum is the duration of the
-//! turn.
+//! Like the real host, it works in iterations. An iteration handles peers' messages, then timers, then a bounded share
+//! of client requests; everything it sends leaves at its end. Each operation has a cost, and the sum of the costs is
+//! the duration of the iteration.
 
 mod gateway;
 mod hearing;
@@ -64,7 +64,7 @@ use writes::Writes;
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 /// Words in a bit set of endpoints.
 const WORDS: usize = (MAX_REPLICAS + MAX_CLIENT_MACHINES).div_ceil(64);
-/// Bytes hashed for each bundle digest in a block.
+/// Bytes hashed per bundle digest in a block.
 const DIGEST_BYTES: u64 = 32;
 
 /// Destination of a parcel.
@@ -77,11 +77,11 @@ pub enum Destination {
 
 /// Work that a node starts and the world completes.
 pub enum Begun<M> {
-    /// A crypto thread answers a question this many nanoseconds after the start of the turn.
+    /// A crypto thread answers a question this many nanoseconds after the start of the iteration.
     Question(u64, Answer<M>),
-    /// Records up to this one are written, starting at the end of the turn.
+    /// Records up to this one are written, starting at the end of the iteration.
     Flush(RecordId),
-    /// The state of a checkpoint is written, starting at the end of the turn.
+    /// The state of a checkpoint is written, starting at the end of the iteration.
     Keep(Height),
 }
 
@@ -102,16 +102,16 @@ pub struct Surroundings<'a, M> {
     pub transcript: &'a mut Transcript,
     pub recorder: Option<&'a mut Recorder>,
     pub scratch: &'a mut Scratch,
-    /// The nearest replica of each of the clients' machines.
+    /// The nearest replica of each client machine.
     pub homes: &'a [ReplicaId],
-    /// Bundles that a machine's nearest replica commits: time, origin and digest.
+    /// Bundles committed by a machine's nearest replica: time, origin and digest.
     pub commits: &'a mut Vec<(Time, ClientId, Digest)>,
 }
 
 /// A peer's message: sender, size in bytes, contents.
 type FromPeer<M> = (u16, u32, Arc<Envelope<M>>);
 
-/// Parts that a node is built from.
+/// Parts from which a node is built.
 pub struct Parts<P: Protocol> {
     pub me: ReplicaId,
     pub replicas: usize,
@@ -119,66 +119,67 @@ pub struct Parts<P: Protocol> {
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
-    /// Whether PREPARE and COMMIT carry MACs, which prove nothing to others.
+    /// Whether PREPARE and COMMIT carry MACs, which prove nothing to third parties.
     pub votes_by_mac: bool,
     /// Limits that a client's bundle must respect.
     pub limits: BundleLimits,
-    /// Whether clients are modelled: honest ones count as authenticated from the beginning and ask no questions, and
-    /// answers are not sent. Otherwise a test decides about clients.
+    /// Whether clients are modelled: honest ones count as authenticated from the beginning and ask no queries, and
+    /// answers are not sent. Otherwise a test controls the clients.
     pub models_clients: bool,
     pub reply: ReplyMode,
-    /// Length of the seals on replies; `None` if they have none.
+    /// Size of the authentication of replies, in bytes; `None` without any.
     pub seal_bytes: Option<usize>,
     pub stages: ReplicaStages,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
-    /// Longest time that a client's command should wait; zero: any time.
+    /// Maximum acceptable queueing time of a client's command; zero is unlimited.
     pub max_queue: Duration,
     /// Whether the replica may restart after a crash.
     pub keeps_journal: bool,
-    /// Rate of the counter in which statuses have the stages of its work; `None` if they have none.
+    /// Frequency of the counter in which statuses report the stages of its work, in Hz; `None` if they are not
+    /// reported.
     pub probes: Option<f64>,
-    /// Whether the replica emits marks. It must behave the same without, which a test checks.
+    /// Whether the replica emits marks. A test checks that they do not affect its behaviour.
     pub marks: bool,
-    /// Origin of the bundles of each of the clients' machines.
+    /// Origin of each client machine's bundles.
     pub origins: Arc<[ClientId]>,
 }
 
 /// A simulated replica with its devices.
 pub struct Node<P: Protocol> {
     parts: Parts<P>,
-    /// The world's time; `own` is the time on the replica's clock.
+    /// Virtual time; `own` is the time on the replica's clock.
     now: Time,
     own: Time,
     clock: Clock,
     started: bool,
-    /// Inputs recalled from its journal, until it starts.
+    /// Inputs recovered from its journal, until it starts.
     recalled: VecDeque<Input<P::Message>>,
     /// Whether it is replaying its journal.
     recalls: bool,
-    /// Crash points passed so far, and the one to crash at.
+    /// Crash points passed so far; the next field is the one to crash at.
     pub points: Point,
     pub struck_at: Option<Point>,
-    /// Whether it crashed at that point. It does nothing for the rest of its turn.
+    /// Whether it crashed at that point. It does nothing for the rest of its iteration.
     pub struck: bool,
-    /// It has stopped for good, because its state differs from the others'.
+    /// Whether it has stopped for good because its state differs from the others'.
     pub halted: bool,
     /// Whether it is up.
     pub alive: bool,
     /// Counters after the replay of its journal in this life; `None` before.
     pub born: Option<Status>,
-    /// While it is down and will restart: the effect of the crash on its journal.
+    /// Effect of the crash on its journal, while it is down and will restart.
     pub returns: Option<Leaves>,
-    /// It does nothing before this time.
+    /// End of its pause.
     pub paused_until: Time,
-    /// Slowdown of its processor, in thousandths: 1000 is normal speed.
+    /// Slowdown of its CPU, in thousandths: 1000 is normal speed.
     pub speed: u64,
     /// Slowdown of its disk, in thousandths of the flush time in the cost table.
     pub disk: u64,
-    /// Earliest timer that the world knows of.
+    /// Earliest timer known to the world.
     pub alarm_known: Time,
     peers: VecDeque<FromPeer<P::Message>>,
-    /// `None` while somebody is at the desk.
+    /// The desk; `None` while it is in use.
     desk: Option<Box<SimDesk>>,
     door: Door,
     /// Clients' bundles that the replica refused, in order of arrival.
@@ -191,13 +192,13 @@ pub struct Node<P: Protocol> {
     states: StateKeeper<Stored>,
     /// Height of the last state that it adopted. Blocks up to this height are not executed.
     adopted: Height,
-    /// State that it is adopting, until that is durable.
+    /// State that it is adopting, until the state is durable.
     adopting: Option<(Certificate, Frontier)>,
     verifiers: Verifiers,
     headroom: Headroom,
-    /// `None` if the core reads and writes itself.
+    /// The network thread; `None` if the core thread reads and writes.
     network: Option<NetworkThread>,
-    /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
+    /// All charges so far; the next field holds their total before this iteration, in picoseconds.
     ledger: Ledger,
     charged_before: u64,
     writes: Writes,
@@ -279,7 +280,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Notes that records up to this one are durable.
+    /// Records that records up to this one are durable.
     pub fn flushed(&mut self, record: RecordId) {
         self.journal.flushed(record);
     }
@@ -294,14 +295,14 @@ impl<P: Protocol> Node<P> {
         self.alive && self.started && self.parts.replica.silence().is_none() && self.committed_height() >= height
     }
 
-    /// Returns when the next timer fires or a delayed message is due.
+    /// Returns the time of the next timer or delayed message.
     pub fn next_alarm(&self) -> Time {
         let late = self.parts.behaviour.as_ref().and_then(|behaviour| behaviour.next());
         let own = self.alarms.iter().copied().min().unwrap_or(NEVER).min(late.unwrap_or(NEVER));
         self.clock.reaches(own)
     }
 
-    /// Returns whether a turn would find work.
+    /// Returns whether an iteration would have work.
     pub fn has_work(&self, now: Time) -> bool {
         let (awaited, desk) = (self.gate.awaited(), self.desk.as_ref().expect("nobody is at the desk"));
         let flushed = awaited.is_some_and(|record| self.journal.has(record) || self.journal.may_flush());
@@ -314,7 +315,7 @@ impl<P: Protocol> Node<P> {
             || self.next_alarm() <= now
     }
 
-    /// Runs a turn, and returns its duration in nanoseconds.
+    /// Runs an iteration, and returns its duration in nanoseconds.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
         if P::FACTS.shape != Shape::Slots && self.verifiers.exist() && self.headroom.is_due(now) {
@@ -341,12 +342,12 @@ impl<P: Protocol> Node<P> {
         elapsed
     }
 
-    /// Returns the cost of this turn so far, in picoseconds.
+    /// Returns the cost of this iteration so far, in picoseconds.
     fn spent(&self) -> u64 {
         self.ledger.total() - self.charged_before
     }
 
-    /// Returns everything charged to its thread, and to those that verify for it.
+    /// Returns all charges of its core thread and of its verifiers.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.ledger.clone();
         ledger.add(self.verifiers.ledger());
@@ -430,7 +431,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Lets the behaviour rewrite the actions of a step.
+    /// Applies the behaviour to the actions of a step.
     fn misbehave(&mut self) {
         if let Some(behaviour) = &mut self.parts.behaviour {
             behaviour.rewrite(self.own, &mut self.actions);
@@ -486,7 +487,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Stops the replica. That ends the run, unless more disks were lost than the cluster tolerates.
+    /// Stops the replica. This ends the run, unless more disks were lost than the cluster tolerates.
     fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         world.transcript.add(self.now, || format!("{me:?} {}", text::halt(why)));
@@ -508,8 +509,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Answers for the crypto device: at once on this core if it has no other or is sooner done, or later on a separate
-    /// thread.
+    /// Answers for the crypto device: immediately on this core if there is no other thread or this core is faster, and
+    /// otherwise later on a separate thread.
     fn answer(&mut self, checks: Checks, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let is_sooner_here = || checks.are_quick() || checks.are_few() && self.headroom.exists();
         if !self.verifiers.exist() || is_sooner_here() {
@@ -557,7 +558,7 @@ impl<P: Protocol> Node<P> {
         self.executed = executed;
     }
 
-    /// Changes the rate of its clock from now on.
+    /// Changes the rate of its clock.
     pub fn drift(&mut self, now: Time, rate: u64) {
         self.clock.run_at(now, rate);
         self.alarm_known = NEVER;

@@ -1,5 +1,5 @@
-//! The network thread of a simulated replica, like the node's: it reads and hashes what arrives before the core gets
-//! it, and writes what a turn sends after the turn. It has a core of its own.
+//! The network thread of a simulated replica, like the node's: it reads and hashes received data before the core gets
+//! it, and writes an iteration's output after the iteration. It has a core of its own.
 
 use super::Node;
 use crate::charges::{Charges, nanos};
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) struct NetworkThread {
-    /// When it is done with all that it has.
+    /// Time at which it has finished all its work.
     free: Time,
-    /// When it begins to read from an endpoint. What arrives until then is read by the same call.
+    /// Time at which it begins to read from each endpoint. Data that arrives earlier is read by the same call.
     reads: BTreeMap<usize, Time>,
     ledger: Ledger,
-    /// What this turn sends, in picoseconds.
+    /// Cost of sending this iteration's output, in picoseconds.
     sends: u64,
     busy_ns: u64,
 }
@@ -35,7 +35,7 @@ impl NetworkThread {
         }
     }
 
-    /// Works on something from `at` or from when it is free, whichever is later. Returns when it is done.
+    /// Performs work from `at` or from when it becomes idle, whichever is later. Returns the completion time.
     fn work(&mut self, at: Time, picoseconds: u64, speed: u64) -> Time {
         let took_ns = nanos(picoseconds * speed / FULL_SPEED);
         self.busy_ns += took_ns;
@@ -43,7 +43,7 @@ impl NetworkThread {
         self.free
     }
 
-    /// Reads a message, and returns when the core gets it. `charges` are those of a thread that slept.
+    /// Reads a message, and returns the time at which the core gets it. `charges` are for a thread that slept.
     fn read<M: Message>(
         &mut self,
         now: Time,
@@ -83,7 +83,7 @@ impl NetworkThread {
         self.work(now, took, speed)
     }
 
-    /// Forgets all work, of a replica that has crashed.
+    /// Drops all work after a crash of the replica.
     pub fn clear(&mut self) {
         (self.free, self.sends) = (Time(0), 0);
         self.reads.clear();
@@ -98,7 +98,7 @@ impl NetworkThread {
     }
 }
 
-/// Charges for the hashes of what a peer's message carries.
+/// Charges for hashing the contents of a peer's message.
 pub(super) fn charge_hashes<M: Message>(message: &Envelope<M>, bytes: u64, charges: &Charges, ledger: &mut Ledger) {
     if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
         charges.hash(ledger, message.bundles().len().max(1), bytes);
@@ -106,18 +106,19 @@ pub(super) fn charge_hashes<M: Message>(message: &Envelope<M>, bytes: u64, charg
 }
 
 impl<P: Protocol> Node<P> {
-    /// Returns when the core gets a message that its network's thread reads; `None` if the core reads itself.
+    /// Returns the time at which the core gets a message that the network thread reads; `None` if the core reads
+    /// itself.
     pub fn reads(&mut self, now: Time, from: usize, parcel: &Parcel<P::Message>, charges: &Charges) -> Option<Time> {
         let role = self.role();
         Some(self.network.as_mut()?.read(now, from, parcel, charges, self.speed, role))
     }
 
-    /// Returns whether a thread drives its network.
+    /// Returns whether a separate thread drives its network.
     pub fn has_network_thread(&self) -> bool {
         self.network.is_some()
     }
 
-    /// Charges for what it sends, to the thread that writes it.
+    /// Charges for sending, to the writing thread.
     pub(super) fn charge_sending(&mut self, charge: impl FnOnce(&mut Ledger)) {
         let Some(network) = &mut self.network else { return charge(&mut self.ledger) };
         let before = network.ledger.total();
@@ -127,7 +128,8 @@ impl<P: Protocol> Node<P> {
         network.sends += network.ledger.total() - before;
     }
 
-    /// Returns when what a turn sends has left, if the turn ends at `end`. `charges` are those of a thread that slept.
+    /// Returns the time at which an iteration's output has been sent, if the iteration ends at `end`. `charges` are for
+    /// a thread that slept.
     pub fn writes(&mut self, end: Time, charges: &Charges) -> Time {
         let (speed, role) = (self.speed, self.role());
         let Some(network) = self.network.as_mut().filter(|network| network.sends > 0) else { return end };

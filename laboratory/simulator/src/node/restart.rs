@@ -1,4 +1,4 @@
-//! The end of a replica's process, and the next one.
+//! The end of a replica's process, and its restart.
 
 use super::Node;
 use super::gateway::{Door, open_desk};
@@ -10,7 +10,7 @@ use quorate_consensus::{Input, Protocol, Replica, Timer};
 use quorate_storage::Identity;
 use quorate_types::Height;
 
-/// Parts that a restarting replica is rebuilt from.
+/// Parts from which a restarting replica is rebuilt.
 pub struct Reborn<P: Protocol> {
     pub replica: Replica<P>,
     pub executor: Executor,
@@ -20,7 +20,7 @@ pub struct Reborn<P: Protocol> {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Crashes. Without `returns` it never restarts.
+    /// Crashes the replica. Without `returns` it never restarts.
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
@@ -36,7 +36,7 @@ impl<P: Protocol> Node<P> {
         self.door = Door::new(self.parts.origins.len());
     }
 
-    /// Restarts as a new replica, from the journal that the crash has left.
+    /// Restarts as a new replica, from the journal that survived the crash.
     pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
         let Reborn { replica, executor, behaviour, salt } = reborn;
         let identity = Identity { epoch: self.parts.epoch, replica: self.parts.me };

@@ -1,4 +1,4 @@
-//! What a replica reports about itself.
+//! A replica's reports about itself.
 
 use super::Node;
 use super::network::NetworkThread;
@@ -15,7 +15,7 @@ impl<P: Protocol> Node<P> {
         self.parts.replica.view().0
     }
 
-    /// Returns the leader of its view, if it knows one.
+    /// Returns the leader of its view, if it is known.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.parts.replica.leader()
     }
@@ -38,7 +38,7 @@ impl<P: Protocol> Node<P> {
         if self.leader() == Some(self.parts.me) { StageRole::Leader } else { StageRole::Backup }
     }
 
-    /// Returns the contradictions of other replicas that prove something to others, or the rest.
+    /// Returns other replicas' contradictions: those that are proofs to third parties, or the rest.
     fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
         let by_mac =
             |evidence: &Evidence| self.parts.votes_by_mac && MacKeys::authenticate(evidence.first.subject.domain);
@@ -51,7 +51,7 @@ impl<P: Protocol> Node<P> {
         of_the_replica.chain(of_the_desk.map(|(why, count)| (why.to_owned(), count))).collect()
     }
 
-    /// Returns what the threads of its stages took.
+    /// Returns the CPU times of its stages' threads.
     fn thread_times(&self) -> ThreadTimes {
         ThreadTimes {
             core_ns: self.busy_ns,

@@ -29,7 +29,7 @@ impl Chunks for Stored {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Performs the actions that concern checkpoints and states.
+    /// Performs the actions on checkpoints and states.
     pub(super) fn perform_on_state(&mut self, action: Action<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         match action {
             Action::DigestState { frontier } => self.digest_state(&frontier, world),
@@ -99,7 +99,7 @@ impl<P: Protocol> Node<P> {
     fn adopt_state(&mut self, checkpoint: Certificate, world: &mut Surroundings<'_, P::Message>) {
         let height = checkpoint.subject.height;
         if height <= self.parts.executor.height() {
-            // The blocks arrived after all, and the replica has executed them.
+            // The blocks have arrived in the meantime, and the replica has executed them.
             return;
         }
         let (manifest, state) = self.states.received(height);
@@ -137,7 +137,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Notes that a state is on the disk, and adopts it if the replica waits for that.
+    /// Records that a state is on disk, and adopts it if the replica waits for it.
     pub fn kept(&mut self, height: Height) {
         if let Some(kept) = self.states.get_mut(height) {
             kept.state.is_durable = true;
@@ -147,7 +147,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Applies a crash to the states, as to the files of a node: flushed states survive, and so do the chunks of an
+    /// Applies a crash to the states, as to a node's files: flushed states survive, and so do the chunks of an
     /// interrupted transfer if the machine kept its power.
     pub(super) fn lose_states(&mut self, leaves: Leaves) {
         if leaves != Leaves::Written {
@@ -156,7 +156,7 @@ impl<P: Protocol> Node<P> {
         self.states.retain(|kept| kept.state.is_durable && leaves != Leaves::Nothing);
     }
 
-    /// Restores the newest state on the disk before the journal is read, and tells the replica about all states there.
+    /// Restores the newest state on disk before the journal is read, and reports all states there to the replica.
     pub(super) fn restore(&mut self, world: &mut Surroundings<'_, P::Message>) -> Option<(Certificate, Frontier)> {
         let certified =
             self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
@@ -170,7 +170,7 @@ impl<P: Protocol> Node<P> {
         Some((newest, frontier))
     }
 
-    /// Adopts the restored state if the journal does not mention it yet.
+    /// Adopts the restored state unless the journal already mentions it.
     pub(super) fn adopt_restored(
         &mut self,
         restored: Option<(Certificate, Frontier)>,
@@ -182,7 +182,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Returns the height and the number of commands that it has executed, and how much it holds.
+    /// Returns the height and the number of commands that it has executed, and its holdings.
     pub fn progress(&self) -> (u64, u64, Holdings) {
         let parts = self.parts.replica.parts();
         let received: usize = self.states.received_chunks().map(Bytes::len).sum();

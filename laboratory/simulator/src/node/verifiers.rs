@@ -1,7 +1,7 @@
-//! Threads that verify signatures for a simulated replica, as the node's verifiers do.
+//! Threads that verify signatures for a simulated replica, like the node's verifiers.
 //!
-//! What the replica asks goes to the thread that is done first. Bundles of clients go, a batch at a time, to a thread
-//! that is idle; all others wait, so agreement waits for one batch at most.
+//! The replica's own questions go to the thread that finishes first. Clients' bundles go, a batch at a time, to idle
+//! threads only, so agreement waits for at most one batch.
 
 use super::Node;
 use crate::charges::{Checks, nanos};
@@ -15,22 +15,22 @@ use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Bundles of clients that are verified together.
+/// Clients' bundles that are verified together.
 struct Batch {
-    /// The desk's number.
+    /// Number of the batch at the desk.
     number: u64,
     check: ModelledCheck,
     checks: Checks,
 }
 
-/// The threads of one replica; none: it verifies itself.
+/// The threads of one replica. Without threads, it verifies signatures itself.
 pub(super) struct Verifiers {
-    /// When each thread is done.
+    /// Time at which each thread becomes idle.
     free: Vec<Time>,
     waiting: VecDeque<Batch>,
-    /// Batches that threads work on, or that come back.
+    /// Batches in progress or on their way back.
     open: usize,
-    /// What the threads did.
+    /// Charges of the threads.
     ledger: Ledger,
     busy_ns: u64,
 }
@@ -50,22 +50,23 @@ impl Verifiers {
         !self.free.is_empty()
     }
 
-    /// Returns whether no further bundles of clients may be read for now.
+    /// Returns whether reading clients' bundles must pause.
     pub fn have_enough(&self) -> bool {
         self.exist() && self.open + self.waiting.len() >= MAX_BATCHES_PER_VERIFIER * self.free.len()
     }
 
-    /// Has a thread verify bundles once one is idle.
+    /// Queues bundles for verification by the next idle thread.
     pub fn check_later(&mut self, number: u64, check: ModelledCheck, checks: Checks) {
         self.waiting.push_back(Batch { number, check, checks });
     }
 
-    /// Notes that a thread has returned a batch.
+    /// Records that a thread has returned a batch.
     pub fn has_checked(&mut self) {
         self.open -= 1;
     }
 
-    /// Returns when the first thread is done with work on `place` that it gets at `asked`, and gives it that work.
+    /// Assigns work on `place`, requested at `asked`, to the thread that becomes idle first. Returns its completion
+    /// time.
     pub fn work(&mut self, asked: Time, checks: &Checks, speed: u64, place: Place) -> Time {
         let took_ns = nanos(checks.picoseconds * speed / FULL_SPEED);
         self.ledger.go(place);
@@ -76,7 +77,7 @@ impl Verifiers {
         *first
     }
 
-    /// Gives the next batch to a thread that is idle. Returns when it comes back, its number and its outcome.
+    /// Assigns the next batch to an idle thread. Returns its completion time, number and outcome.
     pub fn next_batch(&mut self, now: Time, speed: u64, place: Place) -> Option<(Time, u64, ModelledCheck)> {
         if self.free.iter().all(|free| *free > now) {
             return None;
@@ -88,7 +89,7 @@ impl Verifiers {
         Some((done, number, check))
     }
 
-    /// Forgets all work, of a replica that has crashed.
+    /// Drops all work after a crash of the replica.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.open = 0;
@@ -104,14 +105,14 @@ impl Verifiers {
         self.free.len() as u16
     }
 
-    /// Returns the processor time of all threads.
+    /// Returns the CPU time of all threads.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 }
 
 impl<P: Protocol> Node<P> {
-    /// Returns the time of a question that the replica asks now.
+    /// Returns the time of a question asked at this point of the iteration.
     pub(super) fn asks_at(&self) -> Time {
         self.now + Duration::from_nanos(nanos(self.spent()))
     }

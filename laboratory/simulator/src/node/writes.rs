@@ -1,11 +1,11 @@
-//! Writes of a replica's turns: one for each destination of a turn, whatever was sent there.
+//! Writes of a replica's iterations: one per destination and iteration, regardless of the number of messages.
 
 use quorate_types::line::tcp_packets;
 
-/// What was written.
+/// Counters of writes.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Bytes of this turn, by destination.
+    /// Bytes of this iteration, by destination.
     bytes: Vec<u64>,
     /// Destinations with bytes.
     destinations: Vec<usize>,
@@ -13,7 +13,7 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// Adds a message of this turn. An empty one counts as a byte.
+    /// Adds a message of this iteration. An empty one counts as one byte.
     pub fn add(&mut self, destination: usize, bytes: u64) {
         if self.bytes.len() <= destination {
             self.bytes.resize(destination + 1, 0);
@@ -24,7 +24,7 @@ impl Writes {
         self.bytes[destination] += bytes.max(1);
     }
 
-    /// Ends the turn, and returns its numbers of writes to replicas, which come before the clients, and to clients.
+    /// Ends the iteration, and returns its numbers of writes to replicas, which precede the clients, and to clients.
     pub fn end_turn(&mut self, replicas: usize) -> [u64; 2] {
         let to_replicas = self.destinations.iter().filter(|destination| **destination < replicas).count() as u64;
         let calls = [to_replicas, self.destinations.len() as u64 - to_replicas];
@@ -34,7 +34,7 @@ impl Writes {
         calls
     }
 
-    /// Returns the packets of Ethernet that all ended turns filled over TCP.
+    /// Returns the Ethernet packets that all completed iterations filled over TCP.
     pub fn packets(&self) -> u64 {
         self.packets
     }

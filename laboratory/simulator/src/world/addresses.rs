@@ -10,7 +10,7 @@ pub(super) fn address(end: usize) -> SocketAddr {
     ([10, 0, (end >> 8) as u8, end as u8], PORT).into()
 }
 
-/// Returns the endpoint with an address, or `None` if nobody has it.
+/// Returns the endpoint with this address, if there is one.
 pub(super) fn endpoint(address: SocketAddr, ends: usize) -> Option<usize> {
     let SocketAddr::V4(v4) = address else { return None };
     let [ten, zero, high, low] = v4.ip().octets();

@@ -1,11 +1,10 @@
-//! Cores and the threads that run on them or wait for them.
+//! Cores, and the threads that run on them or wait for them.
 //!
-//! A table of costs without `[scheduler]` has one queue for all cores, and a thread leaves its core after each turn.
-//! With it, the cores have queues of their own, as in Linux: a thread waits for the core that it had last, even if
-//! another one is idle, and keeps it as long as it has work, up to a time slice. An idle core takes a waiting thread of
-//! another one only now and then. With `preempts`, a thread that wakes up takes the core from one that has had more
-//! than its share, by the rules of the kernel's EEVDF: all threads weigh the same, and the one that has had least runs
-//! next.
+//! Without `[scheduler]` in the cost table, all cores share one queue, and a thread leaves its core after each
+//! iteration. With it, cores have queues of their own, as in Linux: a thread waits for its previous core even if
+//! another one is idle, and keeps it while it has work, up to a time slice. An idle core takes a waiting thread from
+//! another one only occasionally. With `preempts`, a waking thread preempts a thread that has exceeded its share, by
+//! the rules of the kernel's EEVDF: all threads have the same weight, and the one with the least time runs next.
 
 use crate::charges::Charges;
 use crate::links::{Purpose, Random};
@@ -13,69 +12,68 @@ use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A core that a thread got.
+/// A core that was given to a thread.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
-    /// The thread slept before.
+    /// Whether the thread slept before.
     pub woken: bool,
-    /// The core last ran another thread.
+    /// Whether another thread ran last on the core.
     pub cold: bool,
-    /// The core ran nothing before.
+    /// Whether the core was idle before.
     pub idle: bool,
 }
 
 #[derive(Default)]
 struct Core {
-    /// The thread that runs on it.
+    /// The running thread.
     running: Option<usize>,
-    /// The last thread that did, and when it left.
+    /// The last thread that ran, and when it left.
     last: Option<usize>,
     left: Option<Time>,
     /// Threads that wait for this core.
     queue: VecDeque<usize>,
-    /// Virtual time when it last had threads: the mean of theirs.
+    /// The core's last virtual time: the mean of its threads'.
     virtual_ns: i64,
     interruptions: Option<Interruptions>,
-    /// Time that the router still has to take.
+    /// Time that the router has yet to take.
     owed_ns: u64,
 }
 
-/// Work of others on a core.
+/// Other work on a core.
 struct Interruptions {
     random: Random,
-    /// When the next one of each class is due.
+    /// Time of the next interruption of each class.
     due: Vec<Time>,
 }
 
 #[derive(Clone)]
 struct Thread {
-    /// The core that it has.
+    /// Its present core.
     on: Option<usize>,
-    /// The core that it had last.
+    /// Its previous core.
     home: usize,
     is_waiting: bool,
-    /// It found no work after its last turn.
+    /// Whether it found no work after its last iteration.
     is_asleep: bool,
-    /// When it got its core.
+    /// Time at which it got its core.
     since: Time,
-    /// When it began to wait for one.
+    /// Time at which it began to wait for a core.
     waits_since: Time,
     shares: Shares,
-    /// Time for which it has run on its core, beside what it gained or lost by sleeping and moving; without the time
-    /// since `since`.
+    /// Time that it has run on its core, adjusted for sleeping and migrating; excludes the time since `since`.
     virtual_ns: i64,
-    /// While it sleeps: the time by which it had run less than the mean of its core's threads.
+    /// Deficit relative to the mean of its core's threads, while it sleeps.
     lag_ns: i64,
 }
 
-/// How a thread got along with the cores, as in the kernel's `/proc/PID/schedstat`.
+/// A thread's share of the cores, as in the kernel's `/proc/PID/schedstat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shares {
     /// Time for which it had a core.
     pub ran: Duration,
     /// Time for which it had work and waited for a core.
     pub waited: Duration,
-    /// Number of times that it got a core.
+    /// Number of times that it was given a core.
     pub turns: u64,
 }
 
@@ -86,33 +84,33 @@ impl Shares {
     }
 }
 
-/// Cores, and the threads that have one or wait for one. Threads are the replicas and, after them, the clients.
+/// Cores, and the threads that have one or wait for one. Threads are the replicas, followed by the clients.
 pub(super) struct Cores {
     cores: Vec<Core>,
     threads: Vec<Thread>,
-    /// Threads that wait for any core; unused if the cores have queues.
+    /// Threads that wait for any core; unused if each core has its own queue.
     queue: VecDeque<usize>,
-    /// Time for which a thread with work keeps its core although others wait; 0: one turn, and one queue.
+    /// Maximum time that a busy thread keeps its core while others wait; 0 is one iteration, with a single queue.
     slice: Duration,
-    /// Whether a thread that wakes up may take a core.
+    /// Whether a waking thread may preempt another.
     preempts: bool,
-    /// Time that an idle core needs to begin with a thread.
+    /// Time from waking a thread until an idle core runs it.
     pub idle_delay: Duration,
-    /// Minimum time between two threads that idle cores take from others.
+    /// Minimum time between two migrations of threads to idle cores.
     balance: Duration,
     balanced: Time,
-    /// Mean times between interruptions of each class, and their lengths.
+    /// Mean time between interruptions of each class, and their length.
     interruptions: Vec<(Duration, Duration)>,
-    /// Time that the router takes for a packet; the cores take turns.
+    /// The router's time per packet, taken from the cores in rotation.
     router_ns: u64,
     routed: usize,
-    /// The last write of a stream, and the bytes that its last packet has room for.
+    /// Time and receiver of the last write to a stream, and the free bytes in its last packet.
     last_write: Option<(Time, usize, usize)>,
     left_bytes: usize,
 }
 
 impl Cores {
-    /// Returns free cores; 0 means one for each thread.
+    /// Returns idle cores; 0 means one per thread.
     pub fn new(cores: usize, threads: usize, router: Duration, charges: &Charges, seed: u64) -> Cores {
         let router_ns = if cores == 0 { 0 } else { router.as_nanos() as u64 };
         let cores = if cores == 0 { threads } else { cores };
@@ -153,7 +151,7 @@ impl Cores {
         !self.slice.is_zero()
     }
 
-    /// Queues a thread, unless it has a core or waits for one. Returns whether it does.
+    /// Queues a thread, unless it has a core or already waits for one. Returns whether it waits.
     pub fn wait(&mut self, now: Time, thread: usize) -> bool {
         let Thread { on, is_waiting, .. } = self.threads[thread];
         if on.is_some() || is_waiting {
@@ -177,7 +175,7 @@ impl Cores {
         self.preempts
     }
 
-    /// Returns the next waiting thread and a free core for it.
+    /// Returns the next waiting thread, and an idle core for it.
     pub fn next(&mut self, now: Time) -> Option<(usize, usize)> {
         let next = if self.have_queues() {
             self.next_of_queues().or_else(|| self.next_of_another(now))
@@ -196,7 +194,7 @@ impl Cores {
         Some((self.cores[core].queue.remove(first)?, core))
     }
 
-    /// Returns the virtual time of a core: the mean of its threads'. A thread that has had less may run.
+    /// Returns a core's virtual time, the mean of its threads'. A thread below the mean is eligible to run.
     fn virtual_ns(&self, now: Time, core: usize) -> (i64, i64) {
         let Core { running, queue, virtual_ns, .. } = &self.cores[core];
         let of = |thread: &usize| {
@@ -210,15 +208,15 @@ impl Cores {
         if count == 0 { (*virtual_ns, 0) } else { (sum / count, count) }
     }
 
-    /// Gives a thread that wakes up its virtual time. Time that it had less than the others stays its claim; time that
-    /// it had more is forgotten once the others have had as much.
+    /// Sets a waking thread's virtual time. A deficit remains its claim; a surplus expires once the others have had as
+    /// much time.
     fn place(&mut self, now: Time, thread: usize) {
         let (mean, others) = self.virtual_ns(now, self.threads[thread].home);
         let Thread { virtual_ns, lag_ns, .. } = &mut self.threads[thread];
         *virtual_ns = match others {
             0 => mean,
             _ if *lag_ns < 0 => mean.max(*virtual_ns),
-            // Its own claim moves the mean.
+            // The thread's own claim moves the mean.
             _ => mean - *lag_ns * (others + 1) / others,
         };
     }
@@ -236,7 +234,7 @@ impl Cores {
         Some((thread, idle))
     }
 
-    /// Returns the first waiting thread, and the core that it had last, or else an unused one.
+    /// Returns the first waiting thread, and its previous core, or else an unused one.
     fn next_of_all(&mut self) -> Option<(usize, usize)> {
         let thread = *self.queue.front()?;
         let rank = |core: &usize| match self.cores[*core].last {
@@ -254,7 +252,7 @@ impl Cores {
     pub fn take(&mut self, now: Time, thread: usize, core: usize) -> Taken {
         let Core { left, owed_ns, .. } = &mut self.cores[core];
         let idle = *left != Some(now);
-        // The router has used the time in which the core was idle.
+        // The router has used the core's idle time.
         *owed_ns = owed_ns.saturating_sub(now.since(left.unwrap_or_default()).as_nanos() as u64);
         self.cores[core].running = Some(thread);
         let cold = self.cores[core].last.replace(thread).is_some_and(|last| last != thread);
@@ -273,7 +271,7 @@ impl Cores {
         }
     }
 
-    /// Charges the packets of what is written at once for one receiver: each has room for this many bytes.
+    /// Charges the packets of a single write to one receiver, with this many bytes per packet.
     pub fn on_bytes(&mut self, at: Time, from: usize, to: usize, bytes: usize, room: usize) {
         if self.router_ns == 0 {
             return;
@@ -288,14 +286,14 @@ impl Cores {
         self.left_bytes -= bytes;
     }
 
-    /// Returns how long a thread needs for work of `elapsed` nanoseconds, with the work of others on its core.
+    /// Returns the duration of work of `elapsed` nanoseconds, including other work on the thread's core.
     pub fn with_interruptions(&mut self, now: Time, thread: usize, elapsed: u64) -> u64 {
         let Some(core) = self.threads[thread].on else { return elapsed };
         let elapsed = elapsed + std::mem::take(&mut self.cores[core].owed_ns);
         let Some(Interruptions { random, due }) = &mut self.cores[core].interruptions else { return elapsed };
         let mut end = now + Duration::from_nanos(elapsed);
         for ((mean, length), due) in self.interruptions.iter().zip(due) {
-            // An idle core has done the work of others in the meantime. These events have no memory.
+            // An idle core has meanwhile done the other work. The interruptions are memoryless.
             if *due <= now {
                 *due = now + random.time_to_next(*mean);
             }
@@ -307,13 +305,13 @@ impl Cores {
         end.since(now).as_nanos() as u64
     }
 
-    /// Returns whether a thread that has a core and more work keeps it.
+    /// Returns whether a thread with more work keeps its core.
     pub fn keeps(&self, now: Time, thread: usize) -> bool {
         let Thread { on: Some(core), since, .. } = self.threads[thread] else { return false };
         self.have_queues() && (self.cores[core].queue.is_empty() || now.since(since) < self.slice)
     }
 
-    /// Returns the thread that a waiting thread, which has just woken up, takes the core from.
+    /// Returns the thread that a waiting thread, which has just woken up, preempts.
     pub fn preempted_by(&self, now: Time, thread: usize) -> Option<usize> {
         let core = self.threads[thread].home;
         let running = self.cores[core].running.filter(|_| self.preempts)?;
@@ -322,7 +320,7 @@ impl Cores {
         (own > self.virtual_ns(now, core).0).then_some(running)
     }
 
-    /// Takes the core from a thread that has one.
+    /// Takes the core away from its thread.
     pub fn release(&mut self, now: Time, thread: usize) {
         let Some(core) = self.threads[thread].on else { return };
         if self.preempts {
@@ -349,7 +347,7 @@ impl Cores {
         self.threads.iter().map(of).collect()
     }
 
-    /// Notes that a thread found no work.
+    /// Records that a thread found no work.
     pub fn sleep(&mut self, thread: usize) {
         self.threads[thread].is_asleep = true;
     }

@@ -14,10 +14,10 @@ pub(super) struct Attack {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Starts a hostile client. From then on each tick checks the service of the honest clients.
+    /// Starts a hostile client. From now on, each tick checks the service of the honest clients.
     pub(super) fn attack(&mut self, kind: Hostility, shares_link: bool, until: Time) {
         let number = self.attacks.len() as u16;
-        // The machines of the honest clients have the first links.
+        // The honest client machines have the first links.
         let link = if shares_link { HONEST_LINK } else { self.clients.machines() as u16 + number };
         self.attacks.push(Attack {
             attacker: Attacker::new(kind, self.client_keys.identity(Attacker::owner(number))),
@@ -27,7 +27,7 @@ impl<P: Protocol> World<'_, P> {
         self.schedule.push(self.now, Event::Hostile(number));
     }
 
-    /// Shows a bundle of an honest client to the hostile ones.
+    /// Reveals an honest client's bundle to the hostile clients.
     pub(super) fn overhear(&mut self, bundle: &Bundle) {
         self.attacks.iter_mut().for_each(|attack| attack.attacker.on_honest_bundle(bundle));
     }

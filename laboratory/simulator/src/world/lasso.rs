@@ -1,26 +1,26 @@
 //! Detection of livelocks in a healed core.
 //!
-//! Once all honest replicas have entered a view, their states on entry are compared with those of earlier views: view,
-//! last votes, lock, certificates, committed height. Views and heights only grow, so the comparison uses only their
-//! order and adjacency, since protocol rules depend on nothing else. With rotating leaders it also uses the position in
-//! the rotation. A state that repeats without a commit in between is a lasso: the same steps can repeat forever.
-//! Messages in flight and clocks are not compared, so a lasso explains a liveness violation but is not a violation by
-//! itself.
+//! Once all honest replicas have entered a view, their states on entry are compared with the states in earlier views:
+//! view, last votes, lock, certificates, committed height. Views and heights only grow, so the comparison uses only
+//! their order and adjacency, since protocol rules depend on nothing else. With rotating leaders it also uses the
+//! position in the rotation. A state that recurs without a commit in between is a lasso (in the sense of model
+//! checking): the same steps can repeat forever. Messages in flight and clocks are not compared, so a lasso explains a
+//! liveness violation but is not a violation by itself.
 
 use super::World;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Larger distances between numbers are treated as equal to this one.
+/// Distance from which on distances between numbers count as equal.
 const FAR: u64 = 2;
 
 /// States of a core since its last commit.
 #[derive(Default)]
 pub(super) struct Lasso {
-    /// By replica and view, the replica's state when it entered the view.
+    /// State of each replica at its entry into a view, by replica and view.
     stood: BTreeMap<usize, BTreeMap<u64, Landmarks>>,
-    /// By state, the view in which it was first seen.
+    /// First view with each state.
     seen: BTreeMap<Vec<u64>, u64>,
     committed: u64,
     view: u64,
@@ -52,7 +52,7 @@ impl Lasso {
     }
 }
 
-/// Reduces numbers to their order and their distances up to [`FAR`].
+/// Reduces numbers to their order, and their distances up to [`FAR`].
 fn shape<'a>(numbers: impl Iterator<Item = &'a u64> + Clone) -> Vec<u64> {
     let distinct: BTreeSet<u64> = numbers.clone().copied().collect();
     let mut places = BTreeMap::new();

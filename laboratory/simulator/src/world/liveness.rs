@@ -9,28 +9,28 @@ use quorate_types::{Bundle, BundleBuilder, Digest, Height, Time};
 
 /// Owner of the probe's client.
 const PROBE_OWNER: u128 = 1 << 24;
-/// Number of views within which a healed core must agree on the probe: a constant, and an addition for each replica.
+/// Number of views within which a healed core must agree on the probe: a constant, and an addition per replica.
 pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
 /// View timeouts within which every replica of a healed core must catch up, once one of them has executed the probe. A
 /// replica that lacks blocks or bundles asks again after `fetch_retry_ms`, in which dozens of views may pass.
 pub const CATCH_UP_VIEW_TIMEOUTS: u32 = 60;
-/// Maximum length of a view in view timeouts, after any number of timeouts before.
+/// Maximum length of a view in view timeouts, after any number of earlier timeouts.
 const MAX_VIEW_WAIT: u32 = 64;
 
 /// Command that a healed core must execute.
 pub(super) struct Probe {
     bundle: Bundle,
-    /// Last view in which a quorum may be before the first replica executes it.
+    /// Last view that a quorum may reach before the first replica executes it.
     last_view: u64,
-    /// Deadline for the first replica, and after that for all replicas.
+    /// Deadline for the first replica, and then for all replicas.
     until: Time,
-    /// A correct replica has executed it, so a quorum has agreed on it.
+    /// Whether a correct replica has executed it, which implies that a quorum agreed on it.
     is_decided: bool,
     pub lasso: Lasso,
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Ends all faults for a core of the replicas, and crashes the others for good.
+    /// Ends all faults for a core of replicas, and crashes the others for good.
     pub(super) fn heal(&mut self) {
         let outside = self.trouble.heal.as_ref().map_or(Vec::new(), |(_, outside)| outside.clone());
         self.transcript.add(self.now, || format!("-- healed; outside the core: {outside:?}"));

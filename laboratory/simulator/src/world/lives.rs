@@ -1,4 +1,4 @@
-//! Counters of the replicas over the measured time, one entry for each life, since a restart resets them.
+//! Counters of the replicas over the measured time, one entry per life, since a restart resets them.
 
 use quorate_types::Status;
 
@@ -22,7 +22,7 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Starts the measured time. `statuses` has an entry for each replica, `None` if it is down.
+    /// Starts the measured time. `statuses` has an entry per replica, `None` if it is down.
     pub fn begin(&mut self, statuses: Vec<Option<Status>>) {
         (self.first, self.measures) = (statuses, true);
     }

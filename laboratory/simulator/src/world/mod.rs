@@ -63,15 +63,15 @@ const MAX_EVENTS_AT_ONCE: u64 = 20_000_000;
 /// Maximum time after the load for all replicas to execute the same commands.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// What a link carries to its receiver.
+/// Content in transit on a link.
 enum Load<M> {
     /// A parcel for one life of the receiver.
     Parcel(u32, Parcel<M>),
-    /// A segment of a stream, which belongs to certain lives of its ends: their sum.
+    /// A segment of a stream. Identifies the lives of its two ends by their sum.
     Segment(u32, Box<Segment>),
     /// A packet from an address.
     Packet(SocketAddr, Bytes),
-    /// A packet of somebody off the path.
+    /// A packet from an off-path attacker.
     Foreign(Foreign),
 }
 
@@ -87,14 +87,14 @@ impl<M> Load<M> {
 }
 
 enum Event<M> {
-    /// A load reaches a network card, or has passed its queue.
+    /// A load arrives at a network interface, or has passed its queue.
     Arrive {
         from: u16,
         to: u16,
         queued: bool,
         load: Load<M>,
     },
-    /// What an endpoint writes to a stream leaves.
+    /// An endpoint's write to a stream is sent.
     Write {
         from: u16,
         to: u16,
@@ -108,15 +108,15 @@ enum Event<M> {
         other: u16,
         lives: u32,
     },
-    /// The end of a turn, or of a part of one, with the number of the part.
+    /// The end of an iteration or of one of its parts, with the part's number.
     TurnEnd(u16, u32),
-    /// An idle core has woken up for an actor; whether it last ran another one.
+    /// An idle core has woken up for an actor. The flag is set if it last ran another one.
     TurnBegin(u16, bool),
     Alarm(u16),
-    /// A device answers a replica, in one life of it.
+    /// A device answers a replica, in one of its lives.
     Answer(u16, u32, Box<Answer<M>>),
     Flushed(u16, u32, RecordId),
-    /// The thread of a replica's network has read what another endpoint sent, in one life of it.
+    /// A replica's network thread has read another endpoint's data, in one life of the replica.
     Read {
         from: u16,
         to: u16,
@@ -130,7 +130,7 @@ enum Event<M> {
     Restart(u16, u32),
     /// A hostile client's tick.
     Hostile(u16),
-    /// Tick of a sender off the path.
+    /// Tick of an off-path sender.
     OffPath(u16),
     Heal,
     Probe,
@@ -142,7 +142,7 @@ pub struct World<'a, P: Protocol> {
     pub now: Time,
     schedule: Schedule<Event<P::Message>>,
     pub nodes: Vec<Node<P>>,
-    /// Number of restarts of each endpoint; 0 for the clients' machines.
+    /// Number of restarts of each endpoint; 0 for client machines.
     lives: Vec<u32>,
     /// Creates a replica for a restart, given its salt.
     remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
@@ -159,25 +159,25 @@ pub struct World<'a, P: Protocol> {
     tariffs: Tariffs,
     trouble: Trouble,
     cores: Cores,
-    /// Bytes of a stream in a packet, at most.
+    /// Maximum bytes of a stream per packet.
     packet_room: usize,
-    /// Turns under way, by actor.
+    /// Iterations in progress, by actor.
     parts: Vec<parts::UnderWay<P::Message>>,
     pub transcript: Transcript,
     pub recorder: Option<Recorder>,
-    /// Whether a recording could be written that broke off when the load was stopped early.
+    /// Result of writing a recording that broke off when the load was stopped early.
     pub broken_off: Result<(), RecordingError>,
     pub delivered: u64,
     pub events: u64,
     pub lives_measured: Lives,
     pub seconds: Seconds,
     charged_before: Option<Charged>,
-    /// What was charged over the measured time, once it is over.
+    /// Charges over the measured time, once it is over.
     pub charged: Option<Charged>,
-    /// The threads' shares of the cores before the measured time, and then over it.
+    /// The threads' shares of the cores: before the measured time, and then over it.
     pub shares: Vec<Shares>,
     goes_on: fn() -> bool,
-    /// The load was stopped early.
+    /// Whether the load was stopped early.
     pub stopped: bool,
     probe: Option<Probe>,
     attacks: Vec<Attack>,
@@ -192,7 +192,7 @@ pub struct World<'a, P: Protocol> {
     scratch: Scratch,
 }
 
-/// Number of events between two calls of `goes_on`, about a tenth of a second of work.
+/// Number of events between two calls of `goes_on`, about 0.1 s of work.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 
 /// Parts of a world.
@@ -211,7 +211,7 @@ pub struct Parts<'a, P: Protocol> {
     pub goes_on: fn() -> bool,
 }
 
-/// Returns what a replica's work costs, with all that `spec` authenticates messages by.
+/// Returns the costs of a replica's work, including all authentication in `spec`.
 pub(crate) fn charges_of(spec: &SimSpec) -> Charges {
     let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
     let replicas = spec.quorum.replicas();
@@ -333,7 +333,7 @@ impl<'a, P: Protocol> World<'a, P> {
                 self.stop();
             }
             self.on_event(event);
-            // A turn must see everything that arrives at the same time.
+            // An iteration must see all simultaneous arrivals.
             if self.schedule.next() != Some(self.now) {
                 self.give_turns();
             }
@@ -350,7 +350,7 @@ impl<'a, P: Protocol> World<'a, P> {
         self.nodes.iter().map(|node| node.alive.then(|| Counts::of(&node.status(false)))).collect()
     }
 
-    /// Ends the load early. It still waits for answers.
+    /// Ends the load early. It still waits for outstanding answers.
     fn stop(&mut self) {
         self.stopped = true;
         self.broken_off = self.recorder.take().map_or(Ok(()), |mut recorder| recorder.flush());

@@ -1,4 +1,4 @@
-//! A sender off the path, and the judge of its effects.
+//! An off-path sender, and the checker of its effects.
 
 use super::addresses::address;
 use super::{Event, Load, World};
@@ -18,28 +18,28 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Round trips within which two honest ends are connected beside a sender off the path.
+/// Round trips within which two honest ends must connect despite an off-path sender.
 pub const CONNECTED_WITHIN_ROUND_TRIPS: u32 = 8;
-/// Further time that they may take: three repetitions of a handshake packet that another has overtaken, after 50, 100
-/// and 200 ms. DTLS has them without any attack.
+/// Additional time allowed: three retransmissions of an overtaken handshake packet, after 50, 100 and 200 ms. DTLS
+/// needs them even without an attack.
 const REPETITIONS: Duration = Duration::from_millis(350);
-/// Bytes that an endpoint may send to an address that has proved nothing, for each byte that came from there.
+/// Bytes that an endpoint may send to an unverified address per byte received from it.
 const MAX_AMPLIFICATION: usize = 3;
-/// The first client whose id a sender off the path uses.
+/// ID of the first client that an off-path sender claims to be.
 const FIRST_CLIENT: u128 = 0x0ff_9a74;
 
-/// Sender off the path, with its targets and the end of its attack.
+/// Off-path sender, with its targets and the end of its attack.
 struct Attack {
     kind: Forgery,
     /// Packets to each target per [`TICK`].
     per_tick: f64,
-    /// Part of a packet that is due.
+    /// Fraction of a packet that is due.
     owed: f64,
     targets: Vec<usize>,
     until: Time,
 }
 
-/// The senders off the path of a run.
+/// The off-path senders of a run.
 pub(super) struct OffPath {
     pub judge: Judge,
     attacks: Vec<Attack>,
@@ -50,7 +50,7 @@ pub(super) struct OffPath {
 }
 
 impl OffPath {
-    /// `has_chaos` tells whether faults are drawn from the seed.
+    /// `has_chaos` is set if faults are drawn from the seed.
     pub fn new(spec: &SimSpec, seed: u64, has_chaos: bool) -> OffPath {
         let faults = &spec.network.faults;
         let alone = !faults.is_empty() && faults.iter().all(|fault| matches!(fault, FaultSpec::OffPath { .. }));
@@ -63,13 +63,13 @@ impl OffPath {
         }
     }
 
-    /// Returns a packet to an endpoint of `ends` at a time, in the name of `claimed` or of anybody else.
+    /// Returns a packet to one of `ends` endpoints at a time, with the source address `claimed` or an arbitrary one.
     fn forge(&mut self, at: Time, kind: Forgery, to: usize, ends: usize, claimed: Option<usize>) -> Option<Foreign> {
         let (to, packet, sender) = match kind {
             Forgery::Handshakes => (to, handshake(&self.firsts, &mut self.dice), None),
             Forgery::Junk => (to, junk(&mut self.dice), None),
             Forgery::Replays => {
-                // A copy that outruns its original is not from off the path.
+                // An off-path attacker cannot send a copy before the original has arrived.
                 let passed = |seen: &&Seen| seen.to == to && seen.arrives < at;
                 let drawn = self.dice.below(self.seen.iter().filter(passed).count().max(1) as u64) as usize;
                 let seen = self.seen.iter().filter(passed).nth(drawn)?;
@@ -85,7 +85,7 @@ impl OffPath {
     }
 }
 
-/// Packet from off the path.
+/// Packet from an off-path sender.
 pub(super) struct Foreign {
     kind: Forgery,
     source: SocketAddr,
@@ -93,16 +93,16 @@ pub(super) struct Foreign {
     packet: Bytes,
 }
 
-/// Judge of the effects of packets from off the path. It knows senders and lengths, and no tokens or protocols.
+/// Checker of the effects of off-path packets. It knows senders and lengths, but no tokens or protocols.
 #[derive(Default)]
 pub(super) struct Judge {
-    /// Nothing else delays handshakes, so that it judges their time.
+    /// Whether nothing else delays handshakes, so that their time is checked.
     times: bool,
-    /// Kind and source of the packet from off the path that is being handled.
+    /// Kind and source of the off-path packet being handled.
     handling: Option<(Forgery, SocketAddr)>,
-    /// Bytes that came from off the path in the name of an address, and those sent there because of them.
+    /// Bytes received from off-path senders by source address, and bytes sent there because of them.
     bytes: BTreeMap<SocketAddr, (usize, usize)>,
-    /// Pairs that are not connected, with the time since when and the time that they may take.
+    /// Unconnected pairs, with the start of their attempt and the time allowed.
     pending: BTreeMap<(usize, usize), (Time, Duration)>,
 }
 
@@ -111,7 +111,7 @@ impl Judge {
         oracle.report(Property::OffPath, what);
     }
 
-    /// Observes that an honest end dials another. A further attempt is part of the first.
+    /// Observes that an honest end dials another. Further attempts count as part of the first.
     pub fn dials(&mut self, now: Time, one: usize, other: usize, links: &Links) {
         if self.times {
             let round_trip = links.longest_delay(one, other) + links.longest_delay(other, one);
@@ -138,21 +138,21 @@ impl Judge {
         }
     }
 
-    /// Observes that a packet begins a connection.
+    /// Observes that a packet starts a connection.
     pub fn begins(&self, at: usize, oracle: &mut Oracle) {
         if let Some((kind, source)) = self.handling {
             Judge::report(oracle, format!("a connection of endpoint {at} begins with {kind} from {source}"));
         }
     }
 
-    /// Observes that an end sends to another address from now on. No honest endpoint has another.
+    /// Observes that an end changes the address to which it sends. No honest endpoint changes its own.
     pub fn moves(at: usize, other: usize, to: SocketAddr, oracle: &mut Oracle) {
         Judge::report(oracle, format!("the connection of endpoint {at} with {other} has moved to {to}"));
     }
 
     /// Observes that a frame is delivered.
     pub fn delivers(&self, at: usize, other: usize, oracle: &mut Oracle) {
-        // A copy of a genuine packet may arrive before the packet.
+        // A copy of a genuine packet may arrive before the original.
         if let Some((kind @ (Forgery::Handshakes | Forgery::Junk), source)) = self.handling {
             Judge::report(oracle, format!("endpoint {at} takes {kind} from {source} for a frame of {other}"));
         }
@@ -166,7 +166,7 @@ impl Judge {
         }
     }
 
-    /// Observes that an endpoint sends to an address that may have proved nothing.
+    /// Observes that an endpoint sends to an address that may be unverified.
     pub fn answers(&mut self, to: SocketAddr, bytes: usize, oracle: &mut Oracle) {
         let Some((kind, _)) = self.handling else { return };
         let (received, sent) = self.bytes.entry(to).or_default();
@@ -178,7 +178,7 @@ impl Judge {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Starts a sender off the path.
+    /// Starts an off-path sender.
     pub(super) fn forge(&mut self, kind: Forgery, packets_per_s: f64, targets: Vec<usize>, until: Time) {
         assert!(self.connections.are_used(), "the laboratory checks that the transport runs over packets");
         let number = self.off_path.attacks.len() as u16;
@@ -219,8 +219,8 @@ impl<P: Protocol> World<'_, P> {
         self.schedule.push(arrives, Event::Arrive { from: to, to, queued: false, load: Load::Foreign(foreign) });
     }
 
-    /// Shows a packet of an honest endpoint to the senders off the path: they are never that fast, but their packets
-    /// may arrive at any time, and the worst is just before one of a handshake.
+    /// Reveals an honest endpoint's packet to the off-path senders. Real ones are never that fast, but their packets
+    /// may arrive at any time, and the worst time is just before a handshake packet.
     pub(super) fn overhear_packet(&mut self, from: usize, to: usize, packet: &Bytes, arrives: Option<Time>) {
         let is_active = |attack: &Attack| self.now < attack.until && attack.targets.contains(&to);
         let kinds: Vec<Forgery> = self.off_path.attacks.iter().filter(|at| is_active(at)).map(|at| at.kind).collect();

@@ -1,8 +1,8 @@
 //! Parcels over the node's own packet transports, on simulated links and in virtual time.
 //!
-//! Each endpoint has the router of the node's sockets before its machines: a packet of no connection is judged by the
-//! channel's greeter, and a connection begins with the packet that proves its sender's address. Addresses are those of
-//! [`address`]; no endpoint changes its own.
+//! As behind the node's sockets, each endpoint has a router in front of its machines: the channel's greeter handles
+//! packets without a connection, and a connection begins with the packet that proves its sender's address. Addresses
+//! come from [`address`]; no endpoint changes its own.
 //!
 //! A frame has the size of the parcel's message, but contains only the parcel's number. The message stays in memory.
 
@@ -25,28 +25,28 @@ use std::sync::Arc;
 
 /// Bytes of a parcel's number, the minimum size of a frame.
 const NUMBER_BYTES: usize = 8;
-/// Maximum number of parcels in flight from one end of a connection. Beyond it the oldest are dropped, since they are
-/// probably lost.
+/// Maximum number of parcels in flight from one end of a connection. Beyond it the oldest ones, which are probably
+/// lost, are dropped.
 const MAX_PARCELS: usize = 1 << 16;
-/// Maximum number of attempts of one pair that the accepting end has answered and that are not established. A further
-/// one replaces the oldest.
+/// Maximum number of a pair's connection attempts that the accepting end has answered but that are not established. A
+/// further one replaces the oldest.
 const MAX_ATTEMPTS: usize = 8;
 
-/// Connections of all pairs of endpoints, if the transport runs over packets.
+/// Connections of all pairs of endpoints, if the transport uses packets.
 pub struct Connections<M> {
     cluster: ClusterId,
     epoch: EpochId,
     association: Option<&'static dyn Association>,
     wire: Wire,
-    /// The first endpoint of the clients, which come last.
+    /// Index of the first client endpoint. Clients come last.
     clients: usize,
     /// Maximum number of unacknowledged bytes of one end.
     queue_bytes: usize,
     nonces: Random,
     secrets: Random,
-    /// Number of the last half.
+    /// Number of the most recent half.
     made: u64,
-    /// By endpoint; empty unless the transport runs over packets.
+    /// Routers by endpoint; empty unless the transport uses packets.
     routers: Vec<Router>,
     halves: BTreeMap<u64, Half>,
     open: BTreeMap<(usize, usize), Connection<M>>,
@@ -56,17 +56,17 @@ pub struct Connections<M> {
 /// The connection of two endpoints. It ends at both when one of them loses it.
 struct Connection<M> {
     dialler: usize,
-    /// Halves of the lower and of the higher endpoint that carry frames: the dialler's from the start, the other one
-    /// once it is established.
+    /// Halves of the lower and of the higher endpoint that carry frames: the dialler's from the start, the other once
+    /// it is established.
     halves: [Option<u64>; 2],
-    /// Which endpoints have established it.
+    /// Whether each endpoint has established it.
     is_established: [bool; 2],
-    /// Halves of the accepting end that are not established, the oldest first.
+    /// Halves of the accepting end that are not established, oldest first.
     attempts: VecDeque<u64>,
-    /// Frames of the accepting end that wait for its half, and whether each is a vote.
+    /// Frames of the accepting end that wait for its half, with their lanes.
     waiting: VecDeque<(Bytes, Lane)>,
     waiting_bytes: usize,
-    /// Parcels of the lower and of the higher endpoint that the other one has not received.
+    /// Parcels of the lower and of the higher endpoint that are in flight.
     parcels: [BTreeMap<u64, Parcel<M>>; 2],
     next: [u64; 2],
 }
@@ -86,7 +86,7 @@ impl<M> Connection<M> {
     }
 }
 
-/// One end of a connection, or of an attempt to make one.
+/// One end of a connection, or of an attempt to connect.
 struct Half {
     me: usize,
     other: usize,
@@ -133,7 +133,7 @@ fn pair(one: usize, other: usize) -> (usize, usize) {
 }
 
 impl<M> Connections<M> {
-    /// Returns the connections of `ends` endpoints, of which the first `replicas` are replicas.
+    /// Returns the connections of `ends` endpoints, `replicas` of which, the first ones, are replicas.
     pub fn new(spec: &SimSpec, replicas: usize, ends: usize, seed: u64) -> Connections<M> {
         let genesis = genesis(spec);
         let mut connections = Connections {
@@ -157,12 +157,12 @@ impl<M> Connections<M> {
         connections
     }
 
-    /// Returns whether the transport runs over packets.
+    /// Returns whether the transport uses packets.
     pub(super) fn are_used(&self) -> bool {
         self.association.is_some()
     }
 
-    /// Closes all connections of an endpoint that restarts. Its router has another secret from now on.
+    /// Closes all connections of an endpoint that restarts. Its router gets a new secret.
     pub(super) fn close(&mut self, end: usize) {
         let of_end = |pair: &&(usize, usize)| pair.0 == end || pair.1 == end;
         let pairs: Vec<(usize, usize)> = self.open.keys().filter(of_end).copied().collect();
@@ -201,7 +201,8 @@ impl<M> Connections<M> {
             verifier: Arc::new(Identity(ReplicaId(0))),
             parameters: Parameters::default(),
             key_update_records: self.wire.settings.links.key_update_records,
-            // Every connection has a full handshake: what one run keeps must not change the packets of the next.
+            // Every connection has a full handshake, so that sessions kept by one run cannot change the packets of the
+            // next.
             sessions: Sessions::default(),
         }
     }
@@ -218,7 +219,7 @@ impl<M> Connections<M> {
         bytes_of(&mut self.secrets)
     }
 
-    /// Returns the first packet of a client without a replica's key, which has this id.
+    /// Returns the first packet of a client with this ID, which has no replica's key.
     pub(super) fn first_packet(&self, now: Time, client: u128, nonces: &mut Random) -> Option<Bytes> {
         let side = Side::Initiator { expects: ReplicaId(0) };
         let (end, settings) = (self.end(LocalEnd::Client(ClientId(client))), &self.wire.settings);
@@ -229,7 +230,7 @@ impl<M> Connections<M> {
     }
 
     fn open(&mut self, now: Time, me: usize, other: usize, side: Side) -> u64 {
-        // No profile of a link names a machine of clients.
+        // Link profiles apply to replicas only.
         let settings = self.wire.settings.between(ReplicaId(me as u16), ReplicaId(other as u16));
         let association = self.association.expect("parcels travel over machines");
         let (end, nonce) = (self.identity(me), bytes_of(&mut self.nonces));
@@ -241,8 +242,8 @@ impl<M> Connections<M> {
         self.made
     }
 
-    /// Creates the connection of two endpoints unless it exists, and returns the half of its initiator: the clients, or
-    /// the lower of two replicas.
+    /// Creates the connection of two endpoints unless it exists. Returns the half of its initiator: the clients, or the
+    /// lower of two replicas.
     fn make(&mut self, now: Time, one: usize, other: usize) -> Option<u64> {
         let (low, high) = pair(one, other);
         if self.open.contains_key(&(low, high)) {
@@ -257,8 +258,8 @@ impl<M> Connections<M> {
         Some(id)
     }
 
-    /// Creates a half of the end that accepts. Returns `None` if the sender has not dialled, so that the packet is of an
-    /// attempt that it has given up.
+    /// Creates a half of the accepting end. Returns `None` if the sender has not dialled, which means that the packet
+    /// belongs to an abandoned attempt.
     fn begin(&mut self, now: Time, me: usize, from: SocketAddr) -> Option<u64> {
         let other = endpoint(from, self.routers.len())?;
         self.open.get(&pair(me, other)).filter(|connection| connection.dialler == other)?;
@@ -283,8 +284,8 @@ impl<M> Connections<M> {
         halves.for_each(|id| self.forget(id));
     }
 
-    /// Notes that a half is established, and returns the frames that have waited for it. An earlier half of the same end
-    /// is dropped: its remote has begun anew.
+    /// Records that a half is established, and returns the frames that waited for it. Drops an earlier half of the same
+    /// end, whose remote has started over.
     fn establish(&mut self, id: u64) -> VecDeque<(Bytes, Lane)> {
         let half = &self.halves[&id];
         let (me, other) = (half.me, half.other);
@@ -309,7 +310,7 @@ impl<M> Connections<M> {
         waiting
     }
 
-    /// Takes the end of a half. Unless it was a mere attempt, the connection ends at both endpoints.
+    /// Handles the end of a half. Unless it was only an attempt, the connection ends at both endpoints.
     fn on_lost(&mut self, id: u64) {
         let Some(half) = self.halves.get(&id) else { return };
         let (me, other) = (half.me, half.other);
@@ -322,7 +323,7 @@ impl<M> Connections<M> {
         }
     }
 
-    /// Queues a frame at the sending end. Returns the half to which it goes now; `None` if it waits or is dropped.
+    /// Queues a frame at the sending end. Returns the half that sends it now; `None` if it waits or is dropped.
     fn queue(&mut self, from: usize, to: usize, lane: Lane, parcel: Parcel<M>) -> Option<(u64, Bytes, Lane)> {
         let connection = self.open.get_mut(&pair(from, to))?;
         let (at, bytes) = (side(from, to), parcel.bytes as usize);
@@ -352,7 +353,7 @@ impl<M> Connections<M> {
         }
     }
 
-    /// Removes and returns the parcel that a frame to `me` contains the number of.
+    /// Removes and returns the parcel whose number is in a frame to `me`.
     fn parcel(&mut self, me: usize, other: usize, frame: &[u8]) -> Option<Parcel<M>> {
         let number = u64::from_le_bytes(*frame.first_chunk()?);
         self.open.get_mut(&pair(me, other))?.parcels[side(other, me)].remove(&number)
@@ -366,7 +367,7 @@ fn bytes_of(random: &mut Random) -> [u8; NONCE_BYTES] {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Passes a parcel to the machine of its sender.
+    /// Passes a parcel to its sender's machine.
     pub(super) fn ship_on_machine(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
         if let Some(id) = self.connections.make(at, from, to) {
             self.off_path.judge.dials(at, from, to, &self.links);
@@ -418,7 +419,7 @@ impl<P: Protocol> World<'_, P> {
         });
     }
 
-    /// Steps a machine and performs its outputs. If it is established now, it is given the frames that have waited.
+    /// Steps a machine and performs its outputs. If this establishes it, passes it the waiting frames.
     fn drive(&mut self, at: Time, id: u64, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
         let waiting = self.step(at, id, act);
         if !waiting.is_empty() {
@@ -429,7 +430,7 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Steps a machine and performs its outputs. Returns the frames that have waited for it.
+    /// Steps a machine and performs its outputs. Returns the frames that waited for it.
     fn step(
         &mut self,
         at: Time,
@@ -438,7 +439,7 @@ impl<P: Protocol> World<'_, P> {
     ) -> VecDeque<(Bytes, Lane)> {
         let mut waiting = VecDeque::new();
         let Some(half) = self.connections.halves.get_mut(&id) else { return waiting };
-        // A turn sends at its end, so the machine may already have seen a later time.
+        // An iteration sends at its end, so the machine may already have seen a later time.
         half.now = half.now.max(at);
         let (now, me, other, mut said) = (half.now, half.me, half.other, Vec::new());
         act(&mut *half.machine, now, &mut said);
@@ -474,7 +475,7 @@ impl<P: Protocol> World<'_, P> {
         waiting
     }
 
-    /// Sends to an address that its owner may not have proved. Nobody may have it.
+    /// Sends to an address that may be unverified, and may belong to nobody.
     fn put_to_address(&mut self, now: Time, me: usize, to: SocketAddr, packet: Bytes) {
         self.off_path.judge.answers(to, packet.len(), &mut self.oracle);
         if let Some(to) = endpoint(to, self.connections.routers.len()) {
@@ -483,7 +484,7 @@ impl<P: Protocol> World<'_, P> {
     }
 
     fn put_on_link(&mut self, now: Time, from: usize, to: usize, packet: Bytes) {
-        // The node puts the frames of a turn into common packets; the frames here travel alone.
+        // The node coalesces an iteration's frames into packets; here, each frame has packets of its own.
         self.cores.on_bytes(now, from, to, packet.len(), self.packet_room);
         let fate = self.links.send(now, from, to, packet.len());
         self.overhear_packet(from, to, &packet, fate.arrives);

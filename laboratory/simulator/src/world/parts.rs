@@ -1,5 +1,6 @@
-//! Parts of a turn, where one thread may take the core from another: the work, and then one write after the other. What
-//! a write sends arrives at its end, so a thread of the same core that it wakes may run before the next write.
+//! Parts of an iteration, between which a thread may be preempted: the work, followed by one write after another. A
+//! write's data arrives at the end of the write, so a thread that it wakes on the same core may run before the next
+//! write.
 
 use super::{Event, World};
 use crate::node::Destination;
@@ -9,22 +10,22 @@ use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One write: the parcels that it sends to an endpoint, and the nanoseconds that it takes.
+/// One write: the parcels for an endpoint, and the duration in nanoseconds.
 struct Write<M> {
     to: usize,
     parcels: Vec<Parcel<M>>,
     ns: u64,
 }
 
-/// The turn of an actor that is under way.
+/// An actor's iteration in progress.
 pub(super) struct UnderWay<M> {
-    /// Number of the current part. An event with another number is of a part that was interrupted.
+    /// Number of the present part. Events with another number belong to preempted parts.
     number: u32,
-    /// When the current part ends; `None` if it has none or was interrupted.
+    /// End of the present part; `None` if there is none or it was preempted.
     ends: Option<Time>,
-    /// What was left of the part when another thread took the core.
+    /// Remaining time of the part when it was preempted.
     left: Option<Duration>,
-    /// The write that is the current part.
+    /// Write performed by the present part.
     writing: Option<Write<M>>,
     writes: VecDeque<Write<M>>,
 }
@@ -36,7 +37,7 @@ impl<M> Default for UnderWay<M> {
 }
 
 impl<M> UnderWay<M> {
-    /// Returns whether another thread has taken the core before the end of the turn.
+    /// Returns whether the iteration has been preempted.
     pub fn is_suspended(&self) -> bool {
         self.left.is_some()
     }
@@ -45,7 +46,7 @@ impl<M> UnderWay<M> {
         !self.writes.is_empty()
     }
 
-    /// Forgets what has not been written, as a crash does.
+    /// Drops all pending writes, as a crash does.
     pub fn forget(&mut self) {
         (self.left, self.writing) = (None, None);
         self.writes.clear();
@@ -79,8 +80,8 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Keeps what a turn sends for writes at its end, one for each endpoint in the order of the first parcels. Each
-    /// takes `each` nanoseconds. Returns what remains of the turn's time for its work.
+    /// Keeps an iteration's parcels for writes at its end, one write per endpoint in the order of the first parcels.
+    /// Each takes `each` nanoseconds. Returns the remaining time of the iteration, for its work.
     pub(super) fn writes_later(
         &mut self,
         actor: usize,
@@ -104,7 +105,7 @@ impl<P: Protocol> World<'_, P> {
         elapsed.saturating_sub(each * writes.len() as u64)
     }
 
-    /// Takes the core from a thread whose turn is under way. A thread that is about to begin keeps it.
+    /// Preempts a thread with an iteration in progress. A thread that is about to begin is not preempted.
     pub(super) fn suspend(&mut self, actor: usize) {
         let Some(ends) = self.parts[actor].ends.take() else { return };
         self.parts[actor].left = Some(ends.since(self.now));
@@ -112,7 +113,7 @@ impl<P: Protocol> World<'_, P> {
         self.cores.wait(self.now, actor);
     }
 
-    /// Continues a turn that another thread has interrupted. Returns false if there is none.
+    /// Continues a preempted iteration. Returns false if there is none.
     pub(super) fn resume(&mut self, actor: usize) -> bool {
         let Some(left) = self.parts[actor].left.take() else { return false };
         self.begin_part(actor, left.as_nanos() as u64);

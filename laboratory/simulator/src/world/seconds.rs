@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counters of all replicas at one time; `None` for a replica that is down.
+/// Counters of all replicas at one point in time; `None` for a replica that is down.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
     /// From the start of the measured time.
@@ -16,10 +16,10 @@ pub struct Reading {
 /// Counters of one replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counts {
-    /// Commands executed in its current life and restored from its journal.
+    /// Commands executed in its present life or restored from its journal.
     pub executed_commands: u64,
     pub view: u64,
-    /// Views that timed out in its current life.
+    /// Views that timed out in its present life.
     pub view_timeouts: u64,
 }
 

@@ -12,16 +12,16 @@ use quorate_types::{Lane, Time};
 pub(super) struct Pairs<M> {
     ends: usize,
     is_stream: bool,
-    /// Streams are simulated packet by packet, because packets may be lost or the network file says so. Otherwise they
-    /// only need `last_arrival`.
+    /// Whether streams are simulated packet by packet, because packets may be lost or the network file requests it.
+    /// Otherwise they only need `last_arrival`.
     in_packets: bool,
-    /// Arrival of the last message of each ordered pair, to keep messages in order in a network without loss.
+    /// Arrival of the last message of each ordered pair, which keeps messages in order in a network without loss.
     last_arrival: Vec<Time>,
     pub streams: Streams<M>,
 }
 
 impl<M: Message> Pairs<M> {
-    /// Returns the pairs of `ends` endpoints. `cuts` tells whether faults may cut links.
+    /// Returns the pairs of `ends` endpoints. `cuts` is set if faults may cut links.
     pub fn new(spec: &SimSpec, ends: usize, cuts: bool) -> Pairs<M> {
         let transport = &spec.network.transport;
         Pairs {
@@ -60,7 +60,7 @@ impl<P: Protocol> World<'_, P> {
         }
         let bytes = parcel.bytes as usize;
         let overtakes = is_stream && parcel.lane() != Lane::Bulk;
-        // A stream's messages arrive in the order in which its sender writes them.
+        // A stream's messages arrive in the order of writing.
         let ahead = if overtakes { self.links.overtake(at, from, to, bytes) } else { None };
         let is_ordered = is_stream && ahead.is_none();
         let fate = ahead.unwrap_or_else(|| self.links.send(at, from, to, bytes));

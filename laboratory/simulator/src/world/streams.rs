@@ -1,4 +1,4 @@
-//! Streams in a network that loses packets: the stand-in for the kernel's TCP, and the parcels that travel in it.
+//! Streams in a lossy network: the TCP model, and the parcels in its streams.
 
 use super::{Event, Load, World};
 use crate::clock::ms_to_ns;
@@ -18,7 +18,7 @@ pub(super) struct Streams<M> {
     queue_bytes: u64,
     /// By lower and higher endpoint.
     open: Vec<Option<Box<Stream<M>>>>,
-    /// Counts of closed streams.
+    /// Open streams, by lower and higher endpoint.
     closed: TcpCounts,
     not_queued: u64,
     todo: Vec<Todo>,
@@ -30,16 +30,16 @@ struct Stream<M> {
     halves: [Half<M>; 2],
 }
 
-/// One end of a connection, and what it sends.
+/// One end of a connection, and its outgoing data.
 struct Half<M> {
     endpoint: Endpoint,
-    /// What is written at the end of turns, and when.
+    /// Writes scheduled for the ends of iterations, with their times.
     writes: VecDeque<(Time, Parcel<M>)>,
     /// Bytes in `writes` and `bulk`.
     waiting_bytes: u64,
-    /// Bulk that has to wait until less than [`BULK_AHEAD_BYTES`] are unsent, so that votes overtake it.
+    /// Bulk that waits until less than [`BULK_AHEAD_BYTES`] are unsent, so that votes overtake it.
     bulk: VecDeque<Parcel<M>>,
-    /// Parcels in the stream, and where each ends.
+    /// Parcels in the stream, with the position of their end.
     parcels: VecDeque<(u64, Parcel<M>)>,
 }
 
@@ -54,7 +54,7 @@ impl<M: Message> Half<M> {
         }
     }
 
-    /// Moves to the stream what is written by now.
+    /// Moves due writes to the stream.
     fn write(&mut self, now: Time) {
         while self.writes.front().is_some_and(|(at, _)| *at <= now) {
             let (_, parcel) = self.writes.pop_front().expect("there is a first one");
@@ -77,7 +77,7 @@ impl<M: Message> Half<M> {
         self.parcels.push_back((self.endpoint.write(bytes), parcel));
     }
 
-    /// Moves bulk to the stream while there is room. Returns whether there was any.
+    /// Moves bulk to the stream while there is space. Returns whether any was moved.
     fn refill(&mut self) -> bool {
         let mut moved = false;
         while !self.is_full()
@@ -131,14 +131,14 @@ impl<M: Message> Streams<M> {
         }
     }
 
-    /// Returns both ends of a stream: that of `me`, and the other one.
+    /// Returns both ends of a stream, `me`'s first.
     fn both(&mut self, me: usize, other: usize) -> Option<(&mut Half<M>, &mut Half<M>)> {
         let at = self.at(me, other);
         let [low, high] = &mut self.open[at].as_mut()?.halves;
         Some(if me < other { (low, high) } else { (high, low) })
     }
 
-    /// Queues a parcel that is written at `at`. Returns whether a write is to be scheduled then.
+    /// Queues a parcel to be written at `at`. Returns whether a write must be scheduled for that time.
     fn queue(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<M>) -> bool {
         let (pair, options, queue_bytes) = (self.at(from, to), self.options, self.queue_bytes);
         self.open[pair].get_or_insert_with(|| Box::new(Stream { halves: [Half::new(options), Half::new(options)] }));
@@ -159,7 +159,7 @@ impl<M: Message> Streams<M> {
         self.not_queued
     }
 
-    /// Returns what all streams counted.
+    /// Returns the counters of all streams.
     pub fn counts(&self) -> TcpCounts {
         let mut counts = self.closed;
         let halves = self.open.iter().flatten().flat_map(|stream| &stream.halves);
@@ -169,7 +169,7 @@ impl<M: Message> Streams<M> {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Returns the sum of two endpoints' lives, which identifies the current stream between them.
+    /// Returns the sum of two endpoints' lives, which identifies the present stream between them.
     fn lives_of(&self, from: usize, to: usize) -> u32 {
         self.lives[from] + self.lives[to]
     }
@@ -210,7 +210,7 @@ impl<P: Protocol> World<'_, P> {
         self.pairs.streams.arrived = arrived;
     }
 
-    /// Calls `act` on an end of a stream, unless an end has crashed since, and performs what it requests.
+    /// Calls `act` on an end of a stream, unless one of its ends has crashed since, and performs the requested actions.
     fn with_stream(
         &mut self,
         me: usize,
@@ -253,7 +253,7 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Returns what the streams counted.
+    /// Returns the counters of the streams.
     pub fn stream_counts(&self) -> TcpCounts {
         self.pairs.streams.counts()
     }

@@ -17,16 +17,16 @@ pub struct Trouble {
     pub strikes: Vec<Strike>,
     /// Minimum time for a journal to become durable.
     pub flush: Duration,
-    /// When a core heals, and the replicas outside it.
+    /// Time at which a core heals, and the replicas outside it.
     pub heal: Option<(Time, Vec<usize>)>,
-    /// Number of replicas that may lack their disks at a time.
+    /// Maximum number of replicas that lack their disks at the same time.
     pub disks: usize,
-    /// Replicas that lost their disks and have not recovered, and the heights that they have to reach.
+    /// Replicas that lost their disks and have not recovered, with the heights that they must reach.
     pub lost: Vec<(usize, Height)>,
 }
 
 impl Trouble {
-    /// Returns whether links are cut, or lose packets by a fault, at any time.
+    /// Returns whether links are ever cut, or lose packets because of a fault.
     pub fn cuts(&self) -> bool {
         self.changes.iter().any(|(_, change)| matches!(change, Change::Cut(..) | Change::Lose(..)))
     }
@@ -65,7 +65,7 @@ pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Optio
 
 impl<P: Protocol> World<'_, P> {
     pub(super) fn on_change(&mut self, number: usize) {
-        // No fault starts after the healing.
+        // Faults do not start after the healing.
         if self.probe.is_some() {
             return;
         }
@@ -107,7 +107,7 @@ impl<P: Protocol> World<'_, P> {
     }
 
     /// Returns whether a replica may lose its disk now. A lost disk counts as a fault until its replica votes again and
-    /// has executed everything that anybody had executed at the time of the loss.
+    /// has executed everything that any replica had executed at the time of the loss.
     fn may_lose_disk(&mut self, replica: usize) -> bool {
         let (nodes, lost) = (&self.nodes, &mut self.trouble.lost);
         lost.retain(|(lost, height)| !nodes[*lost].has_recovered(*height));
@@ -119,7 +119,7 @@ impl<P: Protocol> World<'_, P> {
         self.schedule_alarm(replica);
     }
 
-    /// Crashes a replica that reached the point of its strike, or that has stopped.
+    /// Crashes a replica that has reached its strike point, or that has stopped.
     pub(super) fn on_struck(&mut self, replica: usize) {
         if self.nodes[replica].halted {
             return self.crash(replica, None);

@@ -1,4 +1,4 @@
-//! Turns of actors on their cores.
+//! Iterations of actors on their cores.
 
 use super::cores::Taken;
 use super::{Event, World};
@@ -14,9 +14,9 @@ use quorate_types::ReplicaId;
 use std::time::Duration;
 
 impl<P: Protocol> World<'_, P> {
-    /// Queues an actor that may have work. It gets a turn after all events of this time, once a core is free.
+    /// Queues an actor that may have work. It gets an iteration after all events of this time, once a core is free.
     pub(super) fn wake(&mut self, actor: usize) {
-        // A sleeping machine of clients does not notice replies.
+        // A sleeping client machine does not notice replies.
         if actor >= self.replicas() && !self.has_work(actor) {
             return;
         }
@@ -61,7 +61,7 @@ impl<P: Protocol> World<'_, P> {
         self.cores.wait(self.now, actor);
     }
 
-    /// Lets a machine of clients begin to wait after its turn.
+    /// Lets a client machine begin to wait after its iteration.
     fn rest(&mut self, actor: usize) {
         if actor >= self.replicas() && self.clients.machine(actor - self.replicas()).rest(self.now) {
             self.schedule_alarm(actor);
@@ -80,7 +80,7 @@ impl<P: Protocol> World<'_, P> {
         self.run_turn(actor, woken, cold);
     }
 
-    /// Begins the turn of an actor that an idle core has woken.
+    /// Begins the iteration of an actor that an idle core has woken.
     pub(super) fn on_turn_begin(&mut self, actor: usize, cold: bool) {
         if self.may_run(actor) && self.has_work(actor) {
             return self.run_turn(actor, true, cold);
@@ -105,8 +105,8 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Runs a turn of a replica that slept before (`woken`), or whose core last ran another thread (`cold`). Returns
-    /// the nanoseconds that it takes.
+    /// Runs an iteration of a replica, given whether it slept before (`woken`), and whether another thread ran last on
+    /// its core (`cold`). Returns its duration in nanoseconds.
     fn replica_turn(&mut self, actor: usize, (woken, cold): (bool, bool)) -> u64 {
         let mut surroundings = Surroundings {
             charges: self.tariffs.of(woken, cold),
@@ -221,7 +221,7 @@ impl<P: Protocol> World<'_, P> {
         self.lives_measured.close();
     }
 
-    /// Returns everything that was charged so far.
+    /// Returns all charges so far.
     fn charged(&self) -> Charged {
         let mut replicas = Ledger::default();
         self.nodes.iter().for_each(|node| replicas.add(&node.ledger()));

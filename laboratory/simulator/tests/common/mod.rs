@@ -17,7 +17,7 @@ pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Costs without those that a table may leave out.
+/// Cost table without optional entries.
 pub const PLAIN: &str = include_str!("plain_costs.toml");
 
 pub fn plain_costs() -> CostTable {

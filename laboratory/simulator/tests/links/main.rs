@@ -4,7 +4,7 @@ use quorate_simulator::links::{Loss, LossProcess, Purpose, Random};
 
 const PACKETS: usize = 200_000;
 
-/// Returns which of many packets a process loses.
+/// Returns, for each of many packets, whether a process loses it.
 fn losses(loss: Loss) -> Vec<bool> {
     let (mut process, mut random) = (LossProcess::new(loss), Random::new(7, Purpose::Links, 0));
     (0..PACKETS).map(|_| !process.passes(&mut random, 1)).collect()

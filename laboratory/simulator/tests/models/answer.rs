@@ -1,4 +1,4 @@
-//! Questions and answers: remedies, bounds on nonsense, consistency between what is answered.
+//! Questions and answers: remedies, invalid input, and the consistency of the results.
 
 use quorate_simulator::models::remedies::Kind;
 use quorate_simulator::models::{Channel, ClientLink, Committee, Counting, Delay, Links, Protocol, Question, Shape};
@@ -38,8 +38,8 @@ fn every_protocol_has_an_answer_that_agrees_with_itself() {
     }
 }
 
-/// Latencies without loss in units of the delay: PBFT takes 4 hops with the reply, Jolteon 6, chained HotStuff and
-/// basic HotStuff 8.
+/// Latencies without loss, in units of the delay: PBFT takes 4 hops including the reply, Jolteon 6, chained HotStuff
+/// and basic HotStuff 8.
 #[test]
 fn without_jitter_latency_is_the_number_of_hops() {
     let hops =

@@ -1,4 +1,4 @@
-//! Binomial distributions against a library and by their properties.
+//! Binomial distributions, compared with a library and by their properties.
 
 use proptest::prelude::*;
 use quorate_simulator::models::Chance;
@@ -20,7 +20,7 @@ fn tails_agree_with_a_library_where_it_is_precise() {
     }
 }
 
-/// The library's tail is 0 or 1 here; ours keeps its digits: P(at least 1 of 1000) of a loss of 1e-3 to the 1000.
+/// The library's tail is 0 or 1 here; ours is precise: P(at least 1 of 1000) with loss 1e-3, to the power of 1000.
 #[test]
 fn tails_keep_their_digits() {
     let tables = Binomials::new(1000);

@@ -1,4 +1,4 @@
-//! Equations 2 to 7: bounds stay below the exact values, and the repetitions that they ask for suffice.
+//! Equations 2 to 7: bounds stay below the exact values, and the repetitions that they require suffice.
 
 use quorate_simulator::models::{Channel, Committee, Counting, Phases, Transport};
 
@@ -25,7 +25,7 @@ fn the_bound_of_equation_2_lies_below_the_exact_value_everywhere() {
     }
 }
 
-/// Equation 6 counts fewer messages than there are, so that it is a bound has to be seen.
+/// Equation 6 counts fewer messages than there are, so it needs a test that it is a bound.
 #[test]
 fn the_bound_of_equation_6_lies_below_the_exact_value() {
     for (replicas, faults) in COMMITTEES {
@@ -80,7 +80,7 @@ fn no_number_of_retransmissions_helps_if_nothing_arrives_or_all_must_answer() {
     assert_eq!(Channel::udp(0.0).retransmissions_exact(own, Counting::Paper), Some(0));
 }
 
-/// Equations 4 and 5 against the products that they abbreviate.
+/// Equations 4 and 5, compared with the products that they abbreviate.
 #[test]
 fn tcp_retransmits_each_segment_by_itself() {
     let (loss, segments, retransmissions) = (0.2f64, 3, 2);

@@ -1,4 +1,4 @@
-//! Equation 1 against the enumeration of every fate of every message, at n = 4 and below. Shares no code with the
+//! Equation 1, compared with an enumeration of every fate of every message for n = 4 and below. Shares no code with the
 //! formulas.
 
 use quorate_simulator::models::{Chance, Committee, Counting, Messages, Phases};
@@ -6,7 +6,7 @@ use quorate_simulator::models::{Chance, Committee, Counting, Messages, Phases};
 /// Chances of the three kinds of messages: PRE-PREPARE, vote, reply.
 type Arrivals = [f64; 3];
 
-/// Calls `see` with each set of links, as bits, that deliver, and its probability.
+/// Calls `see` with each set of delivering links, as bits, and its probability.
 fn fates(links: usize, chance: f64, mut see: impl FnMut(u32, f64)) {
     for set in 0..1u32 << links {
         let there = set.count_ones() as i32;
@@ -14,9 +14,9 @@ fn fates(links: usize, chance: f64, mut see: impl FnMut(u32, f64)) {
     }
 }
 
-/// Returns the replicas of `among` that hold at least `needed` votes, their own included, if those in `senders` vote
-/// and the links in `set` deliver. Links are numbered by sender and receiver; `held` are votes that a replica has
-/// otherwise.
+/// Returns the replicas among `among` that hold at least `needed` votes including their own, if `senders` vote and the
+/// links in `set` deliver. Links are numbered by sender and receiver; `held` are votes that a replica has by other
+/// means.
 fn with_votes(n: usize, among: u32, senders: u32, set: u32, held: impl Fn(usize) -> usize, needed: usize) -> u32 {
     let mut reached = 0;
     for to in (0..n).filter(|to| among >> to & 1 == 1) {
@@ -78,7 +78,7 @@ fn chances([pre_prepare, vote, reply]: Arrivals) -> Messages {
     Messages { pre_prepare: Chance::of(pre_prepare), vote: Chance::of(vote), reply: Chance::of(reply) }
 }
 
-/// Compares every entry of the joint distribution, and what is summed up from it.
+/// Compares every entry of the joint distribution, and the sums over it.
 fn compare(n: usize, faults: usize, silent: usize, quorum: Option<usize>, counting: Counting, arrivals: Arrivals) {
     let mut committee = Committee::new(n, faults).and_then(|own| own.with_silent(silent)).expect("a committee");
     if let Some(quorum) = quorum {
@@ -128,7 +128,7 @@ fn silent_replicas_small_committees_and_other_quorums_behave_as_enumerated() {
     }
 }
 
-/// The two ways of counting differ where loss is heavy, so a test of one is no test of the other.
+/// The two ways of counting differ under heavy loss, so testing one does not test the other.
 #[test]
 fn the_ways_of_counting_differ() {
     let committee = Committee::new(4, 1).expect("a committee");

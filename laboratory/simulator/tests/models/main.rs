@@ -1,4 +1,4 @@
-//! Tests of the formulas: against enumeration, against a simulation of single messages, and by their properties.
+//! Tests of the formulas: by enumeration, by simulation of single messages, and by their properties.
 
 mod answer;
 mod binomial;

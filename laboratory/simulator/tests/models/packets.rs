@@ -1,4 +1,4 @@
-//! Bits, fragments and bursts, against played packets.
+//! Bit errors, fragments and bursts, compared with simulated packets.
 
 use crate::play;
 use quorate_simulator::links::{Loss, LossProcess, Purpose, Random};
@@ -17,7 +17,7 @@ fn a_packet_is_lost_with_any_of_its_bits() {
     }
     let (ours, played) = (packet_error_rate(13e-5, 128), f64::from(lost) / f64::from(packets));
     assert!((ours - played).abs() < 0.01, "{ours} {played}");
-    // 1 - (1 - 1e-18)^8 is 0 without care.
+    // A naive 1 - (1 - 1e-18)^8 would be 0.
     assert!((packet_error_rate(1e-18, 1) / 8e-18 - 1.0).abs() < 1e-12);
 }
 
@@ -34,7 +34,7 @@ fn process(bursts: Bursts) -> LossProcess {
     LossProcess::new(Loss::Bursts { enter, leave, good, bad })
 }
 
-/// The laboratory's own process of bursts, played on one long-lived link.
+/// The laboratory's own burst process, simulated on one long-lived link.
 #[test]
 fn copies_and_fragments_in_bursts_arrive_as_played() {
     let all = [
@@ -50,7 +50,7 @@ fn copies_and_fragments_in_bursts_arrive_as_played() {
             for _ in 0..messages {
                 let whole = (0..copies).fold(false, |any, _| link.passes(&mut random, fragments) | any);
                 arrived += i32::from(whole);
-                // Other traffic, so that the link is in its long-run state again.
+                // Other traffic in between returns the link to its stationary state.
                 link.passes(&mut random, 40);
             }
             let ours = bursts.message(copies, fragments as u32).probability();
@@ -74,10 +74,10 @@ fn bursts_of_independent_losses_are_no_bursts() {
     assert_eq!(Bursts::of_mean(0.1, f64::NAN).expect_err("impossible").place, "--burst-packets");
 }
 
-/// The error of taking the messages of a request as independent although a burst may outlast a phase: at most 5.3
-/// percentage points of success here, where bursts are as long as all that a link carries for the request. Where loss
-/// is heavy enough to matter the model is on the safe side: real success is higher, since a link loses in one burst
-/// what would be spread over several requests.
+/// Error of treating a request's messages as independent although a burst may outlast a phase: at most 5.3 percentage
+/// points of success here, with bursts as long as all of a link's traffic for the request. Under loss that is heavy
+/// enough to matter, the model is conservative: real success is higher, because a link concentrates in one burst the
+/// losses that the model spreads over several requests.
 #[test]
 fn equation_1_with_bursts_is_off_by_less_than_six_points() {
     let mut worst: f64 = 0.0;

@@ -1,4 +1,4 @@
-//! Cores of a processor: the paper's figures, sums, monotony and nonsense.
+//! CPU cores: the paper's figures, sums, monotonicity and invalid input.
 
 use crate::plan_fpga::load;
 use proptest::prelude::*;
@@ -57,7 +57,8 @@ fn paper(profile: Profile, scheme: &str) -> CpuQuestion {
     CpuQuestion { cores: vec![6], ..own }
 }
 
-/// The leader and a backup of four replicas, added by hand: header 148 B, values of 100 B, a call for 10 messages.
+/// The leader and a backup of four replicas, added up by hand: headers of 148 B, values of 100 B, one call per 10
+/// messages.
 #[test]
 fn stages_are_the_sums_of_their_work() {
     let own = CpuQuestion { rate_per_s: Some(1000.0), ..table(Profile::Pk) };
@@ -91,7 +92,7 @@ fn stages_are_the_sums_of_their_work() {
     }
 }
 
-/// Codes instead of signatures: between replicas, then on replies.
+/// MACs replace signatures, first between replicas, then also on replies.
 #[test]
 fn codes_save_what_signatures_cost() {
     let sign = |profile| {
@@ -103,7 +104,7 @@ fn codes_save_what_signatures_cost() {
     assert!((sign(Profile::Domain) - (15.0 * 0.2 + 0.2)).abs() < 1e-9);
 }
 
-/// One thread orders, and the line is full at some point.
+/// Ordering is one thread, and eventually the link is saturated.
 #[test]
 fn more_cores_help_until_ordering_or_the_line_limits() {
     let point = table(Profile::Domain).point(15, 512);
@@ -115,7 +116,7 @@ fn more_cores_help_until_ordering_or_the_line_limits() {
     assert!(slow.point(15, 512).on_cores.iter().all(|own| own.limit == "line"));
 }
 
-/// Sections 5.1 to 5.4: what the paper's printed costs give for its six cores, against what it measured.
+/// Sections 5.1 to 5.4: results of the paper's printed costs for its six cores, compared with its measurements.
 #[test]
 fn the_papers_costs_against_its_measurements() {
     let on_six = |profile, scheme, value| {
@@ -123,10 +124,10 @@ fn the_papers_costs_against_its_measurements() {
         own.validate().expect("a question");
         own.point(15, value).on_cores[0].operations_per_s
     };
-    // The costs come from these two, so they are reproduced.
+    // The costs were derived from these two measurements, so they are reproduced.
     assert!((on_six(Profile::Domain, "rsa-2048", 512) - 20_000.0).abs() < 1.0);
     assert!((on_six(Profile::Domain, "rsa-2048", 4096) - 11_400.0).abs() < 1.0);
-    // An upper bound of these, since nothing is printed about verification.
+    // An upper bound on these, since the paper prints no verification cost.
     let measured = [
         (Profile::Pk, "rsa-2048", 800.0),
         (Profile::Pk, "rsa-1024", 4.0 * 800.0),
@@ -137,7 +138,7 @@ fn the_papers_costs_against_its_measurements() {
         let ratio = on_six(profile, scheme, 512) / paper;
         assert!((1.0..1.6).contains(&ratio), "{profile} {scheme}: {ratio}");
     }
-    // 4.5 million cycles are "around 1.2 ms".
+    // 4.5 million cycles, printed as "around 1.2 ms".
     let costs = PaperCosts::shipped();
     assert!((costs.sign_cycles / costs.clock_ghz / 1e6 - 1.2).abs() < 1e-9);
     let signing = paper(Profile::Mac, "rsa-2048").point(15, 512).roles[0].saturates_first;
@@ -164,7 +165,7 @@ fn nonsense_is_refused() {
 }
 
 proptest! {
-    /// The busier a replica, the more cores: with the load, the group and the value; batches save work.
+    /// The cores increase with the load, the group and the value; batches save work.
     #[test]
     fn cores_rise_with_load_group_and_value(replicas in 2usize..60, value in 0u32..9000, batch in 1u32..64) {
         let total = |replicas, value, batch| {

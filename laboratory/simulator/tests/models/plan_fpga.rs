@@ -1,4 +1,4 @@
-//! Hardware sizing: the pipeline paper's own numbers, brute force, monotony and nonsense.
+//! Hardware sizing: the pipeline paper's own numbers, brute force, monotonicity and invalid input.
 
 use proptest::prelude::*;
 use quorate_simulator::models::plan::fpga::{MAX_TRIED_REPLICAS, MAX_TRIED_VALUE_BYTES};
@@ -47,7 +47,7 @@ fn the_papers_limits_of_the_line() {
     assert!((19_000.0..19_100.0).contains(&limit(4096)), "{}", limit(4096));
 }
 
-/// The bytes of a batch, added message by message.
+/// The bytes of a batch, added up message by message.
 #[test]
 fn bytes_and_messages_are_those_of_each_message() {
     for (replicas, value, batch, profile) in
@@ -80,7 +80,7 @@ fn bytes_and_messages_are_those_of_each_message() {
     }
 }
 
-/// Section 4.1: who signs, and what carries codes.
+/// Section 4.1: which messages are signed, and which have MACs.
 #[test]
 fn each_profile_signs_what_the_paper_says() {
     let work = |profile| load(15, 512, profile).work();
@@ -100,11 +100,11 @@ fn the_papers_device_by_others() {
     assert_eq!(((own.slices / 1e3).floor(), own.dsps, own.brams), (108.0, 3600.0, 1470.0));
     let ratio = |name| tables.device(name).expect("a device").luts() / own.luts();
     assert!((ratio("u250") - 4.0).abs() < 0.02, "{}", ratio("u250"));
-    // F1 has a VU9P, which is not four times as large.
+    // F1 has a VU9P, which is less than four times as large.
     assert!((ratio("vu9p") - 2.73).abs() < 0.01, "{}", ratio("vu9p"));
 }
 
-/// Figure 11: the dashed lines fall with the group, for both sizes.
+/// Figure 11: the dashed lines fall with the group size, for both value sizes.
 #[test]
 fn cores_of_rsa_fall_with_the_group_and_with_the_value() {
     let question = paper();
@@ -128,8 +128,8 @@ fn the_papers_device_fits_all_but_small_groups_and_small_values() {
     let plan = question.plan().expect("a plan");
     let least: Vec<Option<usize>> = plan.least_replicas.iter().map(|least| least.replicas).collect();
     assert_eq!(least, [Some(12), Some(4)]);
-    // The conclusion does not depend on the modules for which the paper prints no resources, nor on counting the core
-    // as the 3428 CLBs of its table.
+    // The conclusion depends neither on the modules without printed resources nor on the use of the core's 3428 CLBs
+    // from the paper's table.
     for percent in [0.0, 50.0, 150.0] {
         let other = FpgaQuestion { allowance_percent: percent, ..question.clone() };
         assert!(other.point(15, 512).fits && !other.point(4, 512).fits, "{percent} %");
@@ -153,7 +153,7 @@ fn only_the_domain_optimised_variant_is_feasible_with_rsa() {
     }
 }
 
-/// The smallest group and size, against trying all.
+/// The smallest group and size, compared with exhaustive search.
 #[test]
 fn the_least_ones_are_those_of_trying_all() {
     let question = paper();
@@ -170,7 +170,7 @@ fn the_least_ones_are_those_of_trying_all() {
     assert_eq!(question.least_value(2).value_bytes.is_some(), question.fits(2, MAX_TRIED_VALUE_BYTES));
 }
 
-/// Cores are found by adding one at a time until they carry the load.
+/// Compared with adding cores one at a time until they sustain the load.
 #[test]
 fn cores_are_the_fewest_that_carry_the_load() {
     let question = paper();
@@ -196,7 +196,7 @@ fn every_row_has_a_source_and_a_rate() {
         assert!(core.basis == Basis::Published || core.basis == Basis::Assumed || core.note.is_some(), "{core:?}");
     }
     assert!(tables.devices.iter().all(|device| device.source.len() > 10 && device.year >= 2010));
-    // The rates that the sources print, or that follow from their code.
+    // Rates that the sources print, or that follow from their code.
     let rate = |name: &str| tables.cores.iter().find(|core| core.name == name).expect("a core").units_per_s(None);
     assert!((rate("ed25519-xue") - 8347.0).abs() < 1.0);
     assert!((rate("ed25519-bisheh-niasar") - 6200.0).abs() < 1.0);
@@ -254,7 +254,7 @@ fn nonsense_is_refused() {
 }
 
 proptest! {
-    /// Each stage needs at least as many cores on a faster line, and twice the rate takes at most twice as many.
+    /// A faster link never needs fewer cores in any stage, and doubling its rate at most doubles them.
     #[test]
     fn cores_rise_with_the_line(replicas in 2usize..60, value in 0u32..9000, gigabits in 1u32..100, batch in 1u32..9) {
         let mut slow = paper();
@@ -269,7 +269,8 @@ proptest! {
         prop_assert!((fast.operations_per_s / slow.operations_per_s - 2.0).abs() < 1e-9);
     }
 
-    /// Fewer operations fit the line with more replicas or larger values; more with batches; never more than the line.
+    /// Fewer operations fit the link with more replicas or larger values, and more with batches; they never exceed the
+    /// link capacity.
     #[test]
     fn operations_fall_with_the_group_and_the_value(replicas in 2usize..99, value in 0u32..9000, batch in 1u32..64) {
         let rate = |replicas, value, batch| {
@@ -286,7 +287,7 @@ proptest! {
         prop_assert!(question.point(replicas, value).goodput_percent < 100.0);
     }
 
-    /// What fits has a sum within the device, and what remains is the rest.
+    /// A fitting design has a sum within the device, and the remainder is the difference.
     #[test]
     fn what_fits_is_within(replicas in 2usize..60, value in 0u32..9000, fill in 50u32..=100, of in 0usize..4) {
         let device = Tables::shipped().devices[of].clone();

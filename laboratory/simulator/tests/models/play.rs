@@ -1,17 +1,17 @@
-//! Equation 1 against a simulation that plays every message. It shares no code with the formulas.
+//! Equation 1, compared with a simulation of every message. Shares no code with the formulas.
 
 use quorate_simulator::links::{LossProcess, Purpose, Random};
 use quorate_simulator::models::{Channel, Committee, Counting, Phases};
 
-/// One request among `active` replicas that send: how many backups have the PRE-PREPARE, how many replicas prepare and
-/// commit, and how many replies arrive.
+/// One request among `active` sending replicas: the numbers of backups with the PRE-PREPARE, of replicas that prepare
+/// and commit, and of replies that arrive.
 struct Outcome {
     prepared: usize,
     committed: usize,
     replies: usize,
 }
 
-/// How many copies of each message are sent, and the loss of each.
+/// Number of copies of each message, and the loss of each copy.
 #[derive(Clone, Copy)]
 struct Links {
     loss: f64,
@@ -23,7 +23,7 @@ fn arrives(random: &mut Random, loss: f64, copies: u32) -> bool {
     (0..copies).fold(false, |there, _| !random.chance(loss) | there)
 }
 
-/// Counts at each replica of `senders` the votes of the others that arrive, and adds its own.
+/// Counts, at each replica in `senders`, the received votes of the others, and adds its own.
 fn votes(senders: &[bool], voters: &[bool], links: Links, random: &mut Random) -> Vec<usize> {
     let mut counts = vec![0; senders.len()];
     for (to, count) in counts.iter_mut().enumerate().filter(|(to, _)| senders[*to]) {
@@ -51,7 +51,7 @@ fn play(active: usize, quorum: usize, counting: Counting, links: Links, random: 
     Outcome { prepared: prepared.iter().filter(|has| **has).count(), committed, replies }
 }
 
-/// Distance, in standard errors, that one of many comparisons may reach by chance.
+/// Maximum distance, in standard errors, that one of many comparisons may reach by chance.
 const MAX_ERRORS: f64 = 4.5;
 const REQUESTS: usize = 20_000;
 
@@ -126,8 +126,8 @@ fn played_repetitions_silence_and_other_quorums_succeed_as_often() {
     }
 }
 
-/// Returns the share of requests that succeed in the paper's counting if each ordered pair of replicas has a link with
-/// the state of its own, which lasts from phase to phase.
+/// Returns the share of successful requests in the paper's counting, if each ordered pair of replicas has a link with
+/// its own burst state, which persists across phases.
 pub fn success_in_bursts(committee: Committee, copies: u32, link: &mut dyn FnMut() -> LossProcess) -> f64 {
     const REQUESTS: usize = 4000;
     /// Packets of other traffic between two requests.

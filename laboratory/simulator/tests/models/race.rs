@@ -1,4 +1,4 @@
-//! Latency against a simulation that plays every message with its time. It shares no code with the formulas.
+//! Latency, compared with a simulation that times every message. Shares no code with the formulas.
 
 use quorate_simulator::links::{Purpose, Random};
 use quorate_simulator::models::{
@@ -8,7 +8,7 @@ use quorate_simulator::models::{
 const REQUESTS: usize = 30_000;
 const NEVER: f64 = f64::INFINITY;
 
-/// Links as they are played.
+/// Simulated links.
 #[derive(Clone, Copy)]
 struct World {
     links: Links,
@@ -61,7 +61,7 @@ impl World {
         (0..copies).map(|_| copy(random)).fold(NEVER, f64::min)
     }
 
-    /// Plays a request of PBFT: the times of the replicas' commits and of the client's last reply.
+    /// Simulates a request of PBFT: the times of the replicas' commits and of the client's last reply.
     fn pbft(&self, counting: Counting, random: &mut Random) -> (Vec<f64>, f64) {
         let (active, quorum) = (self.committee.active(), self.committee.quorum());
         let informed: Vec<f64> = (0..active).map(|to| if to == 0 { 0.0 } else { self.pre_prepare(random) }).collect();
@@ -112,7 +112,7 @@ impl World {
         let (active, quorum) = (self.committee.active(), self.committee.quorum());
         let mut now = 0.0;
         for _ in 0..views {
-            // Replica 0 leads, 1 collects.
+            // Replica 0 leads, and replica 1 collects.
             let mut votes = vec![now + self.vote(random), now + self.pre_prepare(random)];
             for _ in 2..active {
                 votes.push(now + self.pre_prepare(random) + self.vote(random));
@@ -135,7 +135,7 @@ fn smallest(mut times: Vec<f64>, count: usize) -> f64 {
     }
 }
 
-/// Played times, sorted; those that never came are at the end.
+/// Simulated times, sorted; infinite ones are at the end.
 struct Played {
     replies: Vec<f64>,
     quorums: Vec<f64>,
@@ -154,7 +154,7 @@ fn play(world: World, one: impl Fn(&mut Random) -> (Vec<f64>, f64), seed: u64) -
     played
 }
 
-/// Compares what the model says of a time with played ones: how often it comes, its mean and percentiles.
+/// Compares the model of a time with simulated ones: the probability that it is finite, its mean and percentiles.
 fn compare(name: &str, law: &quorate_simulator::models::grid::Law, played: &[f64], tolerance: f64) {
     let came: Vec<f64> = played.iter().copied().take_while(|ms| ms.is_finite()).collect();
     let share = came.len() as f64 / played.len() as f64;
@@ -195,9 +195,9 @@ fn race_pbft(name: &str, world: World, counting: Counting, tolerance: [f64; 2], 
     compare(&format!("{name}, quorum"), &model.quorum, &played.quorums, tolerance[1]);
 }
 
-/// Largest relative errors of the client's and of the quorum's mean and percentiles over datagrams. The times of the
-/// replicas are not quite independent, as the model takes them to be, so real latencies spread further: at most 2.2 %
-/// and 3.9 % in the 99th percentiles, seen without loss.
+/// Largest relative errors of the client's and of the quorum's mean and percentiles over datagrams. The replicas' times
+/// are not quite independent, contrary to the model's assumption, so real latencies spread further: at most 2.2 % and
+/// 3.9 % in the 99th percentiles, without loss.
 const OVER_DATAGRAMS: [f64; 2] = [0.025, 0.045];
 /// The same over streams.
 const OVER_STREAMS: [f64; 2] = [0.035, 0.045];
@@ -254,7 +254,7 @@ fn race_star(name: &str, world: World, star: Star, seed: u64) {
     assert!((outcome.success - model.reply.total()).abs() < 1e-6, "the formula and the law agree");
 }
 
-/// 1 %: the grid and the sample are the only errors.
+/// 1 %: the grid and the sample are the only sources of error.
 #[test]
 fn latency_of_protocols_with_collectors_is_within_one_percent() {
     for (at, star) in [Star::Basic, Star::Chained { views: 3 }, Star::Chained { views: 2 }].into_iter().enumerate() {
@@ -267,7 +267,7 @@ fn latency_of_protocols_with_collectors_is_within_one_percent() {
     }
 }
 
-/// Over a stream, latencies cluster at the base and one, two, .. minimum timeouts above it (with round trips).
+/// Over a stream, latencies cluster at the base latency and one, two, .. minimum timeouts (plus round trips) above it.
 #[test]
 fn a_stream_has_plateaus_at_its_timeouts() {
     let delay = Delay { shape: Shape::Normal, delay_ms: 5.0, jitter_ms: 0.5 };
@@ -281,7 +281,7 @@ fn a_stream_has_plateaus_at_its_timeouts() {
     assert!(first > 0.85 && gap < 1e-3 && second > 0.005, "{first} {gap} {second}");
 }
 
-/// The best timeout and its throughput against requests that are played one after the other.
+/// The best timeout and its throughput, compared with a simulation of consecutive requests.
 #[test]
 fn the_effect_of_a_timeout_is_as_played() {
     let world = world(4, 1, Channel::udp(0.05), LAN);
@@ -306,7 +306,7 @@ fn the_effect_of_a_timeout_is_as_played() {
     assert!((110.0..250.0).contains(&best.timeout_ms), "{best:?}");
 }
 
-/// A network without loss needs no view change, and any timeout beyond the slowest request is as good.
+/// A network without loss needs no view change, and all timeouts beyond the slowest request are equally good.
 #[test]
 fn a_timeout_beyond_all_requests_costs_nothing() {
     let world = world(4, 1, Channel::udp(0.0), LAN);

@@ -1,4 +1,4 @@
-//! Properties of equation 1: monotony, limits, speed and the paper's own numbers.
+//! Properties of equation 1: monotonicity, limits, speed and the paper's own numbers.
 
 use quorate_simulator::models::{Chance, Channel, Committee, Counting, MAX_REPLICAS, Messages, Phases, traffic};
 use quorate_types::Quorum;
@@ -66,7 +66,7 @@ fn the_quorum_is_the_engines() {
     }
 }
 
-/// n = 100 in much less than a second, and n = 1000 in a few, in a build without optimization of this crate.
+/// n = 100 in much less than a second, and n = 1000 in a few seconds, in a build without optimization of this crate.
 #[test]
 fn a_hundred_replicas_take_less_than_a_second() {
     let start = Instant::now();
@@ -123,8 +123,8 @@ fn nonsense_is_refused_by_flag() {
     assert!(Channel::udp(0.1).validate().is_ok() && Channel::tcp(0.0, 3, 0).validate().is_ok());
 }
 
-/// Section III.C: 11 %, 9 % and 7.7 % more messages with one repetition, 53 % more from n = 4 to 5. The text's
-/// formula has the f+1 replies, its percentages do not.
+/// Section III.C: 11 %, 9 % and 7.7 % more messages with one repetition, 53 % more from n = 4 to 5. The text's formula
+/// includes the f+1 replies, but its percentages do not.
 #[test]
 fn the_papers_overheads_leave_the_replies_out() {
     let percent = |replicas: usize| {
@@ -152,8 +152,8 @@ fn traffic_falls_with_loss_and_rises_with_copies() {
     assert!((of(Channel { repeat: 1, ..Channel::udp(0.0) }, Counting::Paper).expected - 62.0).abs() < 1e-9);
 }
 
-/// The condition M >= 2f+1 as printed, which would count backups where the other conditions count replicas: equation 2
-/// is a bound without it, and none with it.
+/// The condition M >= 2f+1 as printed, which counts backups where the other conditions count replicas: equation 2 is a
+/// bound without it, but not with it.
 #[test]
 fn the_printed_condition_on_pre_prepares_would_break_the_bound() {
     let own = Phases::new(committee(4, 1), Counting::Paper, Messages::alike(Chance::of_loss(0.01)));

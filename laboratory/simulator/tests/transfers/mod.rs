@@ -1,6 +1,6 @@
 //! Clusters that retain few blocks, and stores whose state has several chunks.
 
-// No test uses the whole module.
+// Each test uses only a part of the module.
 #![allow(dead_code)]
 
 use crate::common::spec;
@@ -14,10 +14,10 @@ use quorate_simulator::{NetworkSpec, SimReport, SimSpec};
 use quorate_types::{ClientId, Time};
 use std::time::Duration;
 
-/// The replica that is away.
+/// The replica that is down for a while.
 pub const AWAY: u16 = 3;
 
-/// A delay of half a millisecond on all links, and few retained blocks.
+/// Half a millisecond of delay on all links, and few retained blocks.
 pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.network = NetworkSpec { delay: Delay::Constant { mean_ms: 0.5 }, ..NetworkSpec::default() };
@@ -39,8 +39,8 @@ pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// Checks that there is no violation, that all commands were answered, and that the absent replicas have caught up.
-/// Returns the state transfers.
+/// Checks that there is no violation, all commands were answered, and the absent replicas have caught up. Returns the
+/// state transfers.
 pub fn judged<'a>(report: &'a SimReport, away: &[u16], case: &str) -> &'a [Fetched] {
     assert_eq!(report.violation, None, "{case}:\n{}", report.transcript.join("\n"));
     let load = report.load.as_ref().expect("a run without a violation has a load");
@@ -105,7 +105,7 @@ pub fn records() -> Box<dyn Workload> {
     Box::new(Records { written: 0 })
 }
 
-/// Gives a cluster such a store and a light load.
+/// Configures a cluster with such a store and a light load.
 pub fn with_records(mut spec: SimSpec) -> SimSpec {
     spec.application = ApplicationKind::KEY_VALUE;
     spec.load.mode = LoadMode::Open { rate: 2000.0, max_outstanding: 10_000 };

@@ -11,10 +11,10 @@ use quorate_consensus::seam::Purpose;
 /// Default, far above any view that a run reaches.
 const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
-/// `assemble-certificate`, `assemble-certificate=VIEWS`: once it has received the timeouts of all but one of a quorum,
-/// adds its own statement, assembles their certificate and shows it before any other replica can have one. Its
-/// statement reports a certificate this many views above the highest, by default the highest possible; with 0 it
-/// reports genesis. It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they report
+/// `assemble-certificate`, `assemble-certificate=VIEWS`: once it has received the timeouts of a quorum minus one, adds
+/// its own statement, assembles the certificate and presents it before any other replica can have one. Its statement
+/// reports a certificate this many views above the highest, by default the highest possible; with 0 it reports genesis.
+/// It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they report
 /// (`TwoChainTimeoutCertificate`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembleCertificate {
@@ -50,7 +50,7 @@ impl<M: Malleable> Tactic<M> for Assembling<M> {
     }
 
     fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
-        // An own block would help the replicas that its certificates have stalled.
+        // A block of its own would help the replicas that its certificates have stalled.
         if !sent.is(Purpose::Proposal) {
             step.pass(sent);
         }

@@ -6,8 +6,8 @@ use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
 
 /// `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, along with
-/// new ones. Where replicas may vote for that, its blocks are certified and contain the pending commands, but none of
-/// them is ever committed.
+/// new ones. If replicas may vote for such blocks, they are certified and contain the pending commands, but never
+/// commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barren;
 

@@ -5,8 +5,8 @@ use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::Tactic;
 use quorate_consensus::config::Dissemination;
 
-/// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must turn to
-/// other replicas, or it is censored.
+/// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client that does
+/// not turn to other replicas is censored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 

@@ -7,7 +7,7 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_types::ReplicaId;
 
 /// `equivocate`: as a leader, proposes different blocks to two overlapping groups of the others, and votes for both.
-/// With its own vote, each group is a quorum, as each block needs. Replicas in both groups receive both blocks, and
+/// With its own vote, each group is a quorum, which each block needs. Replicas in both groups receive both blocks, and
 /// safety depends on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Equivocate;
@@ -26,7 +26,7 @@ impl<M: Malleable> Tactic<M> for Equivocate {
         let Some(message) = sent.said() else { return step.pass(sent) };
         let second_vote = step.vote_for_rival(message).map(|lie| sent.saying(lie));
         let Some(rival) = step.rival(message, lie::rival).map(|lie| sent.saying(lie)) else {
-            // The collector gets a vote for each.
+            // The collector receives a vote for each block.
             step.pass(sent);
             return step.out.extend(second_vote.map(Sent::action));
         };

@@ -9,9 +9,9 @@ use quorate_consensus::{Envelope, To};
 use quorate_types::ReplicaId;
 use std::sync::Arc;
 
-/// `equivocate-batches`: if bundles are proposed only when n-f replicas hold them, lists its bundles differently for
-/// each of the others under one number, so that no quorum acknowledges the same list. Danezis et al., EuroSys 2022,
-/// section 3.1, equivocating blocks.
+/// `equivocate-batches`: if bundles are proposed only when n-f replicas hold them, sends each of the others a different
+/// batch with the same number, so that no quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1,
+/// equivocating blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EquivocateBatches;
 
@@ -39,7 +39,7 @@ impl<M: Malleable> Tactic<M> for EquivocateBatches {
     }
 }
 
-/// Returns the batch as listed for one replica: the first bundle is repeated, a different number of times for each.
+/// Returns the batch for one replica: the first bundle is repeated, a different number of times for each replica.
 fn batch_for(other: ReplicaId, batch: &Batch) -> Arc<Batch> {
     let mut entries = batch.entries().to_vec();
     let first = entries[0];

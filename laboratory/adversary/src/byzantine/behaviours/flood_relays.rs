@@ -7,11 +7,11 @@ use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Step, Tactic};
 use quorate_consensus::Input;
 
-/// `flood-relays`, `flood-relays=BUNDLES`: relays every client bundle to all others at once, and after each of its own
-/// messages this many earlier bundles, by default 16, executed or not.
+/// `flood-relays`, `flood-relays=BUNDLES`: relays every client bundle to all others immediately, and after each of its
+/// own messages this many earlier bundles, by default 16, even executed ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FloodRelays {
-    /// Earlier bundles after each message.
+    /// Earlier bundles relayed after each message.
     pub bundles: u32,
 }
 

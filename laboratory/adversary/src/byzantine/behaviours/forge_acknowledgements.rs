@@ -10,8 +10,8 @@ use quorate_consensus::config::Dissemination;
 use quorate_consensus::data::batches::{Batch, Cover};
 use quorate_types::{Certificate, Signers};
 
-/// `forge-acknowledgements`: if bundles are proposed only when n-f replicas hold them, signs its acknowledgements
-/// wrongly, and shows certificates of its batches that nobody signed.
+/// `forge-acknowledgements`: if bundles are proposed only when n-f replicas hold them, sends acknowledgements with
+/// invalid signatures, and presents forged certificates of its batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeAcknowledgements;
 

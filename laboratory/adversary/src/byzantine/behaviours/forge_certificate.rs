@@ -5,8 +5,8 @@ use crate::byzantine::lie;
 use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
 
-/// `forge-certificate`: shows certificates of blocks that nobody voted for, in the names of replicas that did not sign.
-/// Where timeouts limit the age of a certificate, it forges an aggregate of timeouts that permits an old one.
+/// `forge-certificate`: presents certificates of blocks without votes, in the names of replicas that did not sign. If
+/// timeouts limit the age of a certificate, it forges an aggregate of timeouts that permits an old one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeCertificate;
 

@@ -8,8 +8,8 @@ use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::{Action, Envelope, Input};
 
-/// `forge-evidence`: once per view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof that a
-/// nonexistent block was prepared.
+/// `forge-evidence`: once per view, presents a forged timeout certificate; in a VIEW-CHANGE, a proof that a nonexistent
+/// block was prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeEvidence;
 

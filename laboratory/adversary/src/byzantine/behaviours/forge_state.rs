@@ -7,7 +7,7 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
 /// `forge-state`: flips one bit in every part of a state that it sends to a replica. Castro and Liskov, "Proactive
-/// recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may do so.
+/// recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may forge them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeState;
 

@@ -7,7 +7,7 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 
 /// `fork`: as a leader, builds on the grandparent, so that the parent and its commands are abandoned. The "slow" leader
 /// of Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the performance of pipelined
-/// HotStuff", INFOCOM 2021. Where slots have no parents, it proposes the block for the previous slot, which already has
+/// HotStuff", INFOCOM 2021. If slots have no parents, it proposes the block for the previous slot, which already has
 /// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fork;

@@ -14,19 +14,19 @@ use std::time::Duration;
 
 /// Maximum number of batches to keep.
 const MAX_KEPT: usize = 256;
-/// Distance between the numbers of a batch and its double.
+/// Difference between the numbers of a batch and of its double.
 const DOUBLE: u64 = 1 << 40;
-/// The double follows a batch after this many half view timeouts. Earlier, it is taken for a repetition.
+/// Delay of the double after its batch, in half view timeouts. An earlier one would count as a retransmission.
 const DOUBLES_AFTER: u32 = 5;
-/// Its own acknowledgement takes this many half view timeouts. Later, the batch would be overdue.
+/// Delay of its own acknowledgement, in half view timeouts. A later one would make the batch overdue.
 const ACKNOWLEDGES_AFTER: u32 = 7;
 
 /// `hoard-certificates`: if bundles are proposed only when n-f replicas hold them, lists each bundle in two batches for
-/// different quorums, keeps their certificates as long as possible, and when it has the bundles proposed, shows each
-/// certificate to the replicas that did not sign it. Otherwise it gives the bundles to nobody: an honest replica that
-/// restarts has lost them. Where voters rely on any certificate instead of the one that a block names, the replicas
-/// that each certificate leaves out vote for the block, and nobody honest has its bundles. This was a bug of our own
-/// (museum exhibit 38).
+/// different quorums, and keeps their certificates as long as possible. When the bundles are proposed, it presents each
+/// certificate to the replicas that did not sign it. It gives the bundles to no one else, so an honest replica that
+/// restarts has lost them. If voters rely on any certificate rather than the one named in the block, the replicas
+/// outside each certificate's signers vote for the block, and no honest replica has its bundles. This was a bug of our
+/// own (museum exhibit 38).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoardCertificates;
 
@@ -88,7 +88,7 @@ impl<M: Malleable> Tactic<M> for Hoarder {
         }
     }
 
-    /// Acknowledges its own batch late, so that it is certified as late as possible.
+    /// Delays the acknowledgement of its own batch, so that the batch is certified as late as possible.
     fn send_to_itself(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
         match sent.message {
             Envelope::Stored(_) => step.hold(step.now + half(&step.context) * ACKNOWLEDGES_AFTER, sent.action()),
@@ -98,7 +98,8 @@ impl<M: Malleable> Tactic<M> for Hoarder {
 }
 
 impl Hoarder {
-    /// Shows the certificates of the doubles that list bundles of a block, each to the replicas that did not sign it.
+    /// Presents the certificates of the doubles that list bundles of a block, each to the replicas that did not sign
+    /// it.
     fn show<M>(&self, context: &Context, payload: &[Digest]) -> Vec<Action<M>> {
         let names = |cover: &&Cover| cover.batch.entries().iter().any(|entry| payload.contains(&entry.bundle));
         let kept = self.doubles.iter().filter_map(|double| double.cover.as_ref()).filter(names);

@@ -7,10 +7,10 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 
 /// `inflate-view`, `inflate-view=VIEWS`: increases the view in every message by this number, by default 1000. Winter et
 /// al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by small
-/// amounts; bugs in the museum need large ones.
+/// amounts; some bugs in the museum need large ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InflateView {
-    /// Added to the view.
+    /// Increment of the view.
     pub by: u64,
 }
 

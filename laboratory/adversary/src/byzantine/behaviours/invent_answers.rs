@@ -15,19 +15,19 @@ use std::sync::Arc;
 
 /// Number of inventions of each kind to keep.
 const MAX_KEPT: usize = 64;
-/// Factor from the height of a real state to that of an invented one. Checkpoint heights are multiples of the first
-/// one.
+/// Ratio of an invented state's height to a real one's. Checkpoint heights are multiples of the first one.
 const TIMES_AS_HIGH: u64 = 2;
-/// Number of views by which an invented view is ahead of the real one.
+/// Lead of an invented view over the real one.
 const VIEWS_AHEAD: u64 = 1000;
 /// Origin of invented commands.
 const NOBODY: ClientId = ClientId(0xdead);
 
 /// `invent-answers`: answers every request with invented data: the state of a nonexistent checkpoint, with bytes that
 /// can be fetched; other blocks and bundles; a view far ahead; under PBFT a block that was not decided. This is why
-/// Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching answers.  The
-/// inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes with
-/// its bytes. They test the recipient's checks, not its timeouts.
+/// Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching answers.
+///
+/// The inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes
+/// with its bytes. They test the recipient's checks, not its timeouts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InventAnswers;
 
@@ -101,7 +101,7 @@ impl<M: Malleable> Inventor<M> {
 }
 
 impl<M: Malleable> Tactic<M> for Inventor<M> {
-    /// Observes a request, and queues an invented answer if the replica inside has none or would answer differently.
+    /// Observes a request, and queues an invented answer if the wrapped replica has none or would answer differently.
     fn hear(&mut self, input: &Input<M>, context: &Context) {
         let Input::Receive { from, message } = input else { return };
         match message {
@@ -144,7 +144,7 @@ fn other_block(block: &Block) -> Arc<Block> {
     other.with_covers(block.covers().clone()).into()
 }
 
-/// Returns a bundle that nobody sent, with the same expiry as this one.
+/// Returns an invented bundle with the same expiry as this one.
 fn other_bundle(bundle: &Bundle) -> Bundle {
     let mut builder = BundleBuilder::new(NOBODY, bundle.expires());
     let Digest(name) = bundle.digest();

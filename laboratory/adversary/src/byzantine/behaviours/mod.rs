@@ -1,11 +1,11 @@
-//! The kinds of faults, a file each.
+//! The kinds of faults, one file each.
 
 use crate::byzantine::kind::{Facts, Kind};
 use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::Tactic;
 use quorate_types::Signers;
 
-/// Makes a list of kinds: `file: Type`.
+/// Declares the list of kinds: `file: Type`.
 macro_rules! behaviours {
     ($($file:ident: $kind:ident,)+) => {
         $(

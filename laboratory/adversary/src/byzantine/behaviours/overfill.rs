@@ -8,7 +8,7 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::Input;
 
 /// `overfill`, `overfill=BUNDLES`: as a leader, adds this many bundles, by default 16, to each block that it proposes,
-/// if it has enough further ones.
+/// as far as it has further ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overfill {
     /// Bundles added to each block.

@@ -8,7 +8,7 @@ use crate::byzantine::step::{Sent, Step, Tactic, unsigned};
 use quorate_consensus::{Envelope, Input, To};
 use quorate_types::{Bundle, Digest, ReplicaId};
 
-/// A bundle is censored if the first byte of its digest is below this: one in eight.
+/// Threshold for the first byte of a bundle's digest, below which the bundle is censored: one in eight.
 const LEFT_OUT_BELOW: u8 = 32;
 
 /// `pass-over`: as a leader, acknowledges every relayed bundle, but never proposes one in eight (chosen by digest). It
@@ -57,7 +57,7 @@ impl<M: Malleable> Tactic<M> for Censor {
         step.propose_rival(sent, |message, _| without_censored(message, self.other.as_ref()));
     }
 
-    /// Acknowledges the relayed bundles. The replica inside assumes that it has proposed them, and would not
+    /// Acknowledges the relayed bundles. The wrapped replica assumes that it has proposed them, and would not
     /// acknowledge them.
     fn finish(&mut self, step: &mut Step<'_, M>) {
         let note = |(to, bundle)| unsigned(To::One(to), Envelope::Noted { bundle });

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Number of messages to keep.
 const MAX_KEPT: usize = 64;
 
-/// `replay`: after each message repeats an old one in its own name, either its own or another replica's. Castro and
+/// `replay`: after each message, repeats an old one in its own name, either its own or another replica's. Castro and
 /// Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replay;

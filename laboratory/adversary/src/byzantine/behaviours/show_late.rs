@@ -10,9 +10,9 @@ use quorate_consensus::{Envelope, Input, To};
 use quorate_types::{Certificate, Domain, ReplicaId, View};
 
 /// `show-late`: keeps each certificate that it assembles to itself, reports an older one in its timeouts and proposes
-/// nothing on it, so that the next view fails, and shows it to the first replica that times out of a later view, to
-/// that one alone: the others cannot know it when they agree on how to go on. Yin et al., PODC 2019, section 4.4,
-/// discusses a certificate that only some replicas know.
+/// nothing on it, so that the next view fails. It then presents the certificate to a single replica, the first one that
+/// times out of a later view, so that the others cannot know it when they agree on how to continue. Yin et al., PODC
+/// 2019, section 4.4, discusses a certificate that only some replicas know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShowLate;
 
@@ -29,14 +29,14 @@ impl Kind for ShowLate {
 struct Late {
     /// Certificate that only this replica has.
     newest: Option<Certificate>,
-    /// Last view in which it was shown.
+    /// Last view in which it was presented.
     shown: View,
-    /// Replicas to which to show one.
+    /// Replicas to which to present a certificate.
     owed: Vec<(ReplicaId, Certificate)>,
 }
 
 impl Late {
-    /// Returns whether a message shows the certificate that the replica keeps.
+    /// Returns whether a message contains the certificate that the replica hides.
     fn is_shown_by<M: Malleable>(&self, message: &M) -> bool {
         message.certificates().iter().any(|(_, shown)| Some(*shown) == self.newest.as_ref())
     }

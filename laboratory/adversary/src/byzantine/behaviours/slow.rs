@@ -6,7 +6,7 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::seam::Purpose;
 
 /// `slow`, `slow=PERCENT`: delays its proposals by a percentage of the base view timeout, by default 80 %, so that its
-/// views barely avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et
+/// views narrowly avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et
 /// al., "Making Byzantine fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slow {

@@ -8,7 +8,7 @@ use quorate_consensus::{Envelope, To};
 use quorate_types::{ReplicaId, Signers};
 
 /// `spread-to-one`, `spread-to-one=R`: if replicas spread bundles, sends its clients' bundles to one replica only, by
-/// default to the next one in ring order. If that one leads, its blocks name bundles that all others lack.
+/// default to the next one in ring order. If that replica leads, its blocks name bundles that all others lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpreadToOne {
     /// The only recipient; `None` means the default.

@@ -5,12 +5,12 @@ use crate::byzantine::lie;
 use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
 
-/// Range of ages of the certificates, in certificates, which it cycles through.
+/// Ages of the certificates that it cycles through, in certificates.
 const STEPS: std::ops::RangeInclusive<u64> = 2..=8;
 
-/// `stale-certificate`: extends, shows and reports certificates that are two to eight older than the highest. Locks and
-/// the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4; Gelashvili et al.,
-/// "Jolteon and Ditto", FC 2022, figure 2.
+/// `stale-certificate`: extends, presents and reports certificates that are two to eight older than the highest. Locks
+/// and the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4; Gelashvili et
+/// al., "Jolteon and Ditto", FC 2022, figure 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaleCertificate;
 

@@ -6,8 +6,8 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::Dissemination;
 
-/// `withhold-acknowledgements`: if bundles are proposed only when n-f replicas hold them, holds them and never says so.
-/// Danezis et al., EuroSys 2022, section 3.1: the other n-f suffice.
+/// `withhold-acknowledgements`: if bundles are proposed only when n-f replicas hold them, stores bundles but never
+/// acknowledges them. Danezis et al., EuroSys 2022, section 3.1: the other n-f suffice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdAcknowledgements;
 

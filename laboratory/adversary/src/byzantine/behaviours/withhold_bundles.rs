@@ -6,8 +6,8 @@ use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::Dissemination;
 
-/// `withhold-bundles`: if replicas spread bundles, keeps its clients' bundles to itself and answers them late or never.
-/// Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
+/// `withhold-bundles`: if replicas spread bundles, keeps its clients' bundles to itself, and answers clients late or
+/// never. Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdBundles;
 

@@ -6,7 +6,7 @@ use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
 use quorate_consensus::seam::Purpose;
 
-/// `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one. It announces no new
+/// `withhold-certificates`: sends a certificate only where a proposal or a timeout requires one. It announces no new
 /// view, starts no later phase, sends no NEW-VIEW, and reports nothing as prepared in its VIEW-CHANGE. Yin et al.,
 /// "HotStuff", PODC 2019, section 4.4, discusses a replica that hides the highest certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,7 @@ pub(crate) use rules::{ClaimBelieved, OpposedCarriedOver, TwoPhases, for_rules, 
 use quorate_consensus::mutants::Bug;
 use std::fmt;
 
-/// An injected bug, by the way it is injected.
+/// An injected bug, by the method of injection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mutant {
     /// The rules of the protocol are replaced.

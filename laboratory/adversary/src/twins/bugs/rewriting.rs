@@ -14,21 +14,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rewriting {
     /// The view of a certificate is not covered by its signatures: relab/hotstuff issue 289. Here signed statements
-    /// have one fixed form that contains the view, and another crate makes them. The mutant injects the effect instead:
-    /// it accepts certificates that were verified with another view.
+    /// have one fixed encoding that contains the view, in another crate. The mutant injects the effect instead: it
+    /// accepts certificates that were verified with another view.
     CertificateViewUnsigned,
     /// The certificate in a timeout message is not verified, and enters every aggregate unchecked: relab/hotstuff issue
     /// 224.
     TimeoutCertificateUnchecked,
-    /// A missing block is not requested, so a replica that was away never catches up.
+    /// A missing block is not requested, so a replica that was down never catches up.
     UnknownBlockIgnored,
     /// A certificate of an unknown block is treated as impossible: relab/hotstuff issue 285.
     UnknownBlockPanics,
     /// A vote is sent before it is in the journal: diem/diem issue 1141 explains why it must not be;
     /// aptos-labs/aptos-core issue 18298.
     VoteNotDurable,
-    /// The lock that goes with a statement is not in the journal before the statement is sent; diem/diem issue 1141
-    /// names it too.
+    /// The lock of a statement is not in the journal before the statement is sent; diem/diem issue 1141 mentions it,
+    /// too.
     LockNotDurable,
     /// A timeout is sent before it is in the journal.
     TimeoutNotDurable,
@@ -47,17 +47,17 @@ pub enum Rewriting {
     CommitsOverMissing,
     /// A second vote of the same voter replaces the first without verification: category-labs/monad-bft issue 2214,
     /// ava-labs/Simplex issue 546. Here the votes of a quorum are verified together and the invalid ones removed, so it
-    /// does not matter which vote of a voter is kept; the mutant keeps the replica from learning which are invalid,
-    /// too.
+    /// does not matter which of a voter's votes is kept; the mutant also hides from the replica which votes are
+    /// invalid.
     VoteReplaced,
-    /// A chunk of a fetched state is accepted from any sender without verification. The mutant stores the first chunk
-    /// that came, whether or not the replica accepted it.
+    /// A chunk of a fetched state is accepted from any sender without verification. The mutant stores the first
+    /// received chunk, whether or not the replica accepted it.
     StateTrusted,
-    /// After a restart heights count from 1 again. Here a height follows from the previous block. The mutant injects
+    /// Heights start from 1 again after a restart. Here a height follows from the previous block. The mutant injects
     /// the effect instead: the replica forgets all blocks, but not its statements and their views.
     HeightsStartAgain,
     /// All bundles wait in one queue, regardless of their link: a bug of our own. A client with many keys can put a
-    /// backlog in front of all others.
+    /// backlog ahead of all others.
     OneQueue,
 }
 
@@ -82,11 +82,11 @@ impl Rewriting {
     ];
 }
 
-/// The layer between a replica with such a bug and its host.
+/// Layer between a replica with such a bug and its host.
 pub(crate) struct Rewriter {
     bug: Rewriting,
     genesis: Subject,
-    /// Certificates that were verified, and those that the host was asked to verify.
+    /// Verified certificates, and those that the host was asked to verify.
     genuine: Vec<Certificate>,
     asked: BTreeMap<Job, Vec<Certificate>>,
     /// Highest certificate in the latest timeout.
@@ -96,11 +96,11 @@ pub(crate) struct Rewriter {
     /// Bundles executed by the last blocks, and the number of blocks to remember.
     executed: VecDeque<Vec<Digest>>,
     remembers: usize,
-    /// Blocks that came as answers to requests.
+    /// Blocks received as answers to requests.
     fetched: BTreeSet<Digest>,
     /// Last vote of each replica on each subject.
     voted: BTreeMap<(Subject, ReplicaId), Vote>,
-    /// First chunk of a state that came, by height and part.
+    /// First received chunk of a state, by height and part.
     chunks: BTreeMap<(Height, Part), Bytes>,
 }
 
@@ -122,7 +122,7 @@ impl Rewriter {
         }
     }
 
-    /// Changes an input of the replica. Returns whether the replica gets it.
+    /// Changes an input of the replica. Returns whether to deliver it.
     pub fn hear<M: Message>(&mut self, input: &mut Input<M>) -> bool {
         match (self.bug, input) {
             (Rewriting::CommitsOverMissing, Input::Receive { message: Envelope::Blocks(blocks), .. }) => {
@@ -200,7 +200,7 @@ impl Rewriter {
         let kept = match record {
             Record::Promise(promise) => Record::Promise(Promise { lock: self.genesis, ..promise.clone() }),
             Record::Certificate(certificate) if certificate.subject.domain == Domain::Timeout => return,
-            // Has no effect outside a summary.
+            // A record without effect outside a summary.
             _ => Record::Summed,
         };
         *record = kept;
@@ -247,7 +247,7 @@ impl Rewriter {
         }
     }
 
-    /// Returns whether the message times out of a view again.
+    /// Returns whether the message repeats a timeout of a view.
     fn is_said_already<M: Message>(&mut self, message: &M) -> bool {
         let once = matches!(self.bug, Rewriting::TimeoutSentOnce | Rewriting::ViewChangeSentOnce);
         let Some(view) = message.view().filter(|_| once && message.purpose() == Purpose::Timeout) else { return false };

@@ -33,16 +33,18 @@ pub enum Rule {
     /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
     NoLivenessBranch,
     /// A proposal without justification is not checked against the lock: projnanda/nandatown pull request 191. Here
-    /// every block carries a certificate; that of genesis, which needs no proof, stands for a missing one.
+    /// every block carries a certificate, and the certificate of genesis, which needs no proof, stands for a missing
+    /// one.
     OmittedJustification,
     /// The first proposal after a view change is not checked against the lock, as if the lock had to be acquired again:
     /// 0xPolygon/pbft-consensus pull request 82 restores it.
     LockLostInViewChange,
-    /// Jolteon votes for a block on any older certificate, not only on the highest that the timeouts report.
+    /// Jolteon votes for a block on any older certificate, not only on the highest one reported by the timeouts.
     OldParentAccepted,
     /// Chained HotStuff votes only for blocks that extend the certificate of the previous view.
     OldParentRefused,
-    /// A prepareQC locks, as in a two-phase HotStuff whose leader does not wait: Yin et al., PODC 2019, section 4.4.
+    /// A prepareQC locks, as in a two-phase HotStuff with a leader that does not wait: Yin et al., PODC 2019, section
+    /// 4.4.
     TwoPhases,
     /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view:
     /// no condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
@@ -65,7 +67,7 @@ impl Rule {
     ];
 }
 
-/// Defines rules that vote differently from those of a protocol, and are otherwise the same.
+/// Defines rules that differ from a protocol's rules only in voting.
 macro_rules! votes_otherwise {
     ($name:ident, $sound:ty, |$candidate:ident, $tree:ident| $may_vote:expr) => {
         struct $name;
@@ -117,7 +119,7 @@ votes_otherwise!(OldParentRefused, ChainedHotStuff, |candidate, tree| {
 
 votes_otherwise!(OldParentAccepted, Jolteon, |_candidate, _tree| Ok(()));
 
-/// Commits the first block of a chain even if views were skipped in it.
+/// Commits the first block of a chain even if views were skipped within it.
 struct CommitsAcrossViews<R>(PhantomData<R>);
 
 impl<R: Rules> Rules for CommitsAcrossViews<R> {
@@ -204,7 +206,7 @@ impl Family for TwoPhases {
     }
 }
 
-/// Defines a view change of PBFT for MACs that carries over blocks by other conditions.
+/// Defines a view change of PBFT for MACs that carries over blocks under other conditions.
 macro_rules! carries_over {
     ($name:ident, $a1:expr, $a2:expr) => {
         pub(crate) struct $name;
@@ -275,7 +277,7 @@ pub(crate) fn of_pbft<S: Showing>(
     Replica::new(Engine::new(&config, &epoch), config, quorum, epoch, me, salt)
 }
 
-/// Does the work for the protocol with this name, or for that protocol with a wrong rule.
+/// Performs the work for the named protocol, or for that protocol with a wrong rule.
 pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
     match rule {

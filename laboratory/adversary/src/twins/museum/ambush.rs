@@ -1,6 +1,6 @@
 //! Hunt with a Byzantine replica that stays active to the end and is closer to all others than they are to each other:
-//! it receives signed statements, assembles certificates from them, and shows these first. Liveness is checked while it
-//! is active.
+//! it receives signed statements, assembles certificates from them, and presents these first. Liveness is checked while
+//! it is active.
 
 use super::certificates::checker_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
@@ -13,13 +13,13 @@ use crate::twins::world::World;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
-/// Rounds before the network is healed.
+/// Rounds before the network heals.
 const ROUNDS: u64 = 8;
 /// Maximum number of rounds with a partition.
 const MAX_DIVIDED: u64 = 3;
-/// Latest opportunity at which lies begin.
+/// Latest opportunity at which it starts to lie.
 const LATEST_CHANCE: u64 = 6;
-/// In one of this many scenarios the Byzantine replica is no closer than others.
+/// One in this many scenarios has a Byzantine replica that is no closer than the others.
 const FAR: u64 = 4;
 
 /// Draws a fault.

@@ -1,4 +1,4 @@
-//! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of executed bundles.
+//! Exhibits about incomplete rules: for the lock, for the bound of a table, for the record of executed bundles.
 
 use super::by_rules::by_rules;
 use super::scene::{
@@ -19,12 +19,12 @@ use quorate_types::{
 };
 use std::sync::Arc;
 
-/// Messages of a hostile peer, each for another view.
+/// Messages of a hostile peer, each for a different view.
 const FLOOD: u64 = 3000;
-/// More rounds than an honest cluster of four needs, and fewer than the flood requests: votes are counted 128 views
-/// ahead.
+/// Maximum rounds of votes: more than an honest cluster of four needs, and fewer than the flood requests. Votes are
+/// counted up to 128 views ahead.
 const MAX_ROUNDS: usize = 512;
-/// More slots than the 1024 for which claims of others are kept.
+/// Maximum claimed slots: more than the 1024 for which others' claims are kept.
 const MAX_CLAIMED: usize = 1100;
 
 const FORGED: Bytes = Bytes::from_static(b"none");
@@ -128,7 +128,7 @@ pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
     })
 }
 
-/// 21: only R1 is locked on the first block; R0 lies, has a rival certified in a later view and then falls silent.
+/// 21: only R1 is locked on the first block; R0 lies, gets a rival certified in a later view and then falls silent.
 pub fn locked_alone(how: &Play) -> Ending {
     by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
         leaders(world, &[2, 3, 1, 0, 2]);
@@ -141,7 +141,7 @@ pub fn locked_alone(how: &Play) -> Ending {
     })
 }
 
-/// 21: only R1 knows that the first block is committed; R0 lies and proposes a rival that shows only the certificate of
+/// 21: only R1 knows that the first block is committed; R0 lies and proposes a rival with only the certificate of
 /// genesis.
 pub fn omitted_justification(how: &Play) -> Ending {
     by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
@@ -161,7 +161,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
     short_memory(&mut forgetful);
     play_jolteon(how, |world| {
         (0..3).for_each(|at| world.configure(InstanceId(at), forgetful.clone()));
-        // A bundle that all but R3 have forgotten can be ordered again. Make the checker accept that, as it does with a
+        // A bundle forgotten by all but R3 can be ordered again. Make the checker accept that, as it does with a
         // Byzantine leader.
         world.misbehave(InstanceId(0), unjudged());
         world.run_view(1);
@@ -174,7 +174,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
     })
 }
 
-/// Number of commands that only the leader knows, one per block: more than the views allowed for progress.
+/// Number of commands known only to the leader, one per block: more than the views allowed for progress.
 const BACKLOG: u64 = 60;
 
 fn single_commands(config: &mut Config) {
@@ -195,7 +195,7 @@ pub fn backlog_at_the_leader(how: &Play) -> Ending {
     })
 }
 
-/// Views within which a command that waits only for one round of links is executed.
+/// Views within which a command must be executed that waits for only one round of links.
 const VIEWS_OF_A_ROUND: u64 = 10;
 
 /// 34: a client sends all replicas a backlog, each command under a new key, before an honest client sends one command.

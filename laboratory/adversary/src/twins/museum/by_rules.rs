@@ -1,4 +1,4 @@
-//! Plays a script by the rules of any protocol, which may be wrong.
+//! Plays a script with any protocol's rules, which may be wrong.
 
 use super::scene::{Ending, Play, Setting, play};
 use crate::byzantine::malleable::{ForMalleable, Malleable};
@@ -12,7 +12,7 @@ pub(super) trait Script {
     fn perform<P: Protocol<Message: Malleable>>(self, world: &mut World<P>);
 }
 
-/// Plays a script with the protocol of the setting, with the mutant's wrong rule if it has one.
+/// Plays a script with the protocol of the setting, and with the mutant's wrong rule if it has one.
 pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -> Ending {
     struct Playing<'a, S>(&'a Play, Setting, S);
     impl<S: Script> ForMalleable for Playing<'_, S> {

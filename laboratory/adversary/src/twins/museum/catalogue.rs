@@ -1,4 +1,4 @@
-//! The list of exhibits, and the bugs that cannot be shown.
+//! The list of exhibits, and of the bugs that cannot be exhibited.
 
 use super::scene::{Ending, Play};
 use super::{
@@ -17,7 +17,7 @@ pub struct Absent {
     /// Number in the list of bugs.
     pub number: u8,
     pub bug: &'static str,
-    /// Why it has no exhibit.
+    /// Reason why it has no exhibit.
     pub why: &'static str,
 }
 
@@ -69,12 +69,11 @@ impl Exhibit {
     }
 }
 
-/// Points of a crash sweep: more than the actions of the instance between the start of the sweep and its scripted
-/// crash.
+/// Points of a crash sweep: more than the instance's actions between the start of the sweep and its scripted crash.
 const CRASHES: u64 = 60;
 
-/// The exhibits, in the order of the list. The budget of a hunt is about four times the scenarios that it took when it
-/// was added.
+/// The exhibits, in the order of the list. The budget of a hunt is about four times the number of scenarios that it
+/// needed when it was added.
 pub const EXHIBITS: &[Exhibit] = &[
     exhibit(1, "", "a two-chain commits although views were skipped in it")
         .source("Fast-HotStuff before version 7; Bano et al., OPODIS 2021")

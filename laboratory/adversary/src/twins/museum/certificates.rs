@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 /// Maximum lead of a replica's view over the script's.
 const VIEW_GAP: u64 = 8;
-/// Views by which a replayed certificate is ahead.
+/// Lead of a replayed certificate, in views.
 const REPLAYED_AHEAD: u64 = 90;
 
-/// View of the highest certificate that a liar claims to know.
+/// View of the highest certificate that a liar claims to have.
 const CLAIMED: View = View(1 << 63);
-/// Views with honest leaders within which something must be executed, though the Byzantine replica is first in each.
+/// Views with honest leaders within which something must be executed, although the Byzantine replica is always first.
 const POISONED_VIEWS: u64 = 12;
 
 /// Checks that no honest replica is far ahead of the script.
@@ -40,7 +40,7 @@ pub fn checker_view_gap<P: Protocol>(world: &mut World<P>, view: u64) {
     }
 }
 
-/// 4: R3 lies and shows each replica that replica's highest certificate, with a view far ahead.
+/// 4: R3 lies and presents to each replica its own highest certificate, with a view far ahead.
 pub fn replayed_certificate(how: &Play) -> Ending {
     play_jolteon(how, |world| {
         world.misbehave(InstanceId(3), unjudged());
@@ -65,7 +65,7 @@ fn forged(view: View) -> Certificate {
     Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() }
 }
 
-/// 5: R0 completes no view that it leads, and its timeouts show a forged certificate that ranks above all others.
+/// 5: R0 completes no view that it leads, and its timeouts contain a forged certificate that ranks above all others.
 pub fn poisoned_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
     play(how, setting, replica::<FastHotStuff>, |world: &mut World<ChainedEngine<FastHotStuff>>| {
@@ -79,12 +79,12 @@ pub fn poisoned_timeouts(how: &Play) -> Ending {
         world.misbehave(InstanceId(0), rewrite(poison));
         leaders(world, &[1, 2, 3]);
         run(world, 1..=3);
-        // R0 leads two views in a row: its certificate, of the previous view, is then higher than every genuine one.
+        // R0 leads two views in a row: its certificate, of the previous view, then ranks above every genuine one.
         world.heal([0, 0, 1, 2, 3].map(ReplicaId));
     })
 }
 
-/// 6: R3 is away for ten views.
+/// 6: R3 is down for ten views.
 pub fn away_for_ten_views(how: &Play) -> Ending {
     play_jolteon(how, |world| {
         world.leaders_after((0..3).map(ReplicaId));
@@ -120,7 +120,7 @@ pub fn spoilt_votes(how: &Play) -> Ending {
     })
 }
 
-/// 19: the votes of view 3 reach R3, which collects them, after the timeouts of that view.
+/// 19: the votes of view 3 reach their collector R3 only after that view's timeouts.
 pub fn votes_after_timeouts(how: &Play) -> Ending {
     play_jolteon(how, |world| {
         let keeper = Keeper::default();
@@ -134,7 +134,7 @@ pub fn votes_after_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// Suppresses all messages of a replica except one: once it has the timeouts of others, it sends a certificate of these
+/// Suppresses all messages of a replica except one: once it has the others' timeouts, it sends a certificate of these
 /// and its own timeout, which reports a nonexistent certificate.
 fn poisons_timeouts() -> Rewrite<ChainedMessage> {
     let me = ReplicaId(3);
@@ -194,7 +194,7 @@ pub fn timeouts_alone(how: &Play) -> Ending {
             let_go(world, keeper.take());
             height(world)
         };
-        // The first lie comes with a certificate that the others did not know.
+        // The first lie comes with a certificate that the others did not have.
         let before = poisoned(4);
         let after = (5..5 + POISONED_VIEWS).map(&mut poisoned).max().flatten();
         if after == before {

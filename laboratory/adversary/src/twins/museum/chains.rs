@@ -23,14 +23,14 @@ pub fn two_chain_with_a_gap(how: &Play) -> Ending {
     })
 }
 
-/// 2: only R0 knows the certificate of view 1 while a rival is certified in view 3; then the chain of R0 is longer, and
-/// then that of the rival.
+/// 2: only R0 knows the certificate of view 1 while a rival is certified in view 3; then R0's chain becomes longer, and
+/// then the rival's.
 pub fn three_chain_with_a_gap(how: &Play) -> Ending {
     by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
         leaders(world, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
         only(world, 2..=3, &[1, 2, 3]);
         only(world, 4..=6, &[0, 1, 2]);
-        // The others receive from R3, but it receives nothing that was certified without it.
+        // The others receive from R3, but R3 receives nothing that was certified without it.
         only(world, 7..=8, &[1, 2]);
         for view in 7..=8 {
             world.links().pass(view, 1 << 3, 1 << 1 | 1 << 2);
@@ -93,8 +93,8 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
     })
 }
 
-/// 36: the votes for the block of view 1 are lost, and only R1 receives those for the optimistic block on it; the
-/// others go on from genesis.
+/// 36: the votes for the block of view 1 are lost, and only R1 receives the votes for the optimistic block on it; the
+/// others continue from genesis.
 pub fn uncertified_parent(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::SimpleMoonshot, 4);
     play(how, setting, replica::<SimpleMoonshot>, |world| {

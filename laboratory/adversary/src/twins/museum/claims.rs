@@ -1,4 +1,4 @@
-//! Exhibits about the view change for codes: claims of what was prepared that prove nothing by themselves.
+//! Exhibits about the view change for MACs: claims of prepared blocks that prove nothing by themselves.
 
 use super::scene::{Ending, Play, Setting, only, play};
 use crate::twins::bugs::{ClaimBelieved, Mutant, OpposedCarriedOver, Rule, of_pbft};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 /// Replica that lies in its VIEW-CHANGE.
 const LIAR: InstanceId = InstanceId(3);
-/// Replica that alone learns of the decision.
+/// The only replica that learns of the decision.
 const INFORMED: InstanceId = InstanceId(0);
-/// View whose VIEW-CHANGEs decide which block is carried over.
+/// View whose VIEW-CHANGEs determine the block that is carried over.
 const LAST: View = View(3);
 const SLOT: Height = Height(1);
 
-/// A script for PBFT, whatever decides what a new view carries over.
+/// A script for PBFT, generic over the rules for the blocks that a new view carries over.
 trait Script {
     fn perform<S: Showing>(self, world: &mut World<Engine<S>>);
 }
@@ -54,7 +54,7 @@ fn claims(mut change: impl FnMut(&mut ViewChange) + Send + 'static) -> Rewrite<P
     })
 }
 
-/// Loses votes of a kind in a view, except those that some replicas receive.
+/// Drops votes of a kind in a view, except at some recipients.
 fn lose_votes<S: Showing>(world: &mut World<Engine<S>>, lost: Domain, in_view: u64, except: InstanceId) {
     world.lose(Some(Box::new(move |_, to, view, message| match message {
         Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
@@ -64,7 +64,7 @@ fn lose_votes<S: Showing>(world: &mut World<Engine<S>>, lost: Domain, in_view: u
     })));
 }
 
-/// Loses the NEW-VIEW of a view on its way to a replica, which then keeps the claims that it would end.
+/// Drops a view's NEW-VIEW on its way to a replica, which then keeps the claims that it would end.
 fn lose_new_view<S: Showing>(world: &mut World<Engine<S>>, lost: u64, at: InstanceId) {
     world.lose(Some(Box::new(move |_, to, _, message| match message {
         Envelope::Protocol(PbftMessage::NewView(opens)) => opens.view() == View(lost) && to == at,
@@ -72,8 +72,8 @@ fn lose_new_view<S: Showing>(world: &mut World<Engine<S>>, lost: u64, at: Instan
     })));
 }
 
-/// 37: R2 alone has a block prepared in view 1. In view 2, which R2 misses, another block is decided, as only R0
-/// learns. In view 3, without R0, R3 conceals that it took part in that, and R2 is not shown what opened view 2.
+/// 37: only R2 has a block prepared in view 1. In view 2, which R2 misses, another block is decided, but only R0 learns
+/// of it. In view 3, without R0, R3 conceals its part in that, and R2 does not receive the NEW-VIEW of view 2.
 pub fn opposed_claim(how: &Play) -> Ending {
     struct OpposedClaim;
     impl Script for OpposedClaim {
@@ -108,7 +108,7 @@ pub fn opposed_claim(how: &Play) -> Ending {
     play_by_conditions(how, OpposedClaim)
 }
 
-/// 37: a block is decided in view 1, as only R0 learns. In view 3, without R0, R3 claims that another block was
+/// 37: a block is decided in view 1, but only R0 learns of it. In view 3, without R0, R3 claims that another block was
 /// prepared in view 2, which never began, and provides that block.
 pub fn invented_claim(how: &Play) -> Ending {
     struct InventedClaim;

@@ -1,5 +1,5 @@
 //! Bugs that a faulty client exploits: bundles that some replicas accept and others refuse, and bundles that only one
-//! replica gets.
+//! replica receives.
 
 use super::dice::{Dice, REPLICAS, honest_lead};
 use super::scene::{Ending, Play, Scenes, Setting, play, run};
@@ -12,19 +12,19 @@ use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::replica::{MakeReplica, make};
 use quorate_types::ReplicaId;
 
-/// Views before the network is healed.
+/// Views before the network heals.
 const VIEWS: u64 = 4;
-/// Views in which no quorum is connected, so that bundles of honest clients accumulate.
+/// Views without a connected quorum, in which honest clients' bundles accumulate.
 const DIVIDED_VIEWS: u64 = 30;
-/// Views afterwards in which honest clients must get their share.
+/// Subsequent views in which honest clients must get their share.
 const CONTESTED_VIEWS: u64 = 40;
 /// Rounds of a drawn scenario.
 const ROUNDS: u64 = 8;
 /// Maximum number of rounds with a partition.
 const MAX_DIVIDED: u64 = 3;
 
-/// Returns the attack as replicas judge it. Codes: each replica accepts what has a good code for itself. Signatures: a
-/// bundle that is not good for all is good for none.
+/// Returns the replicas that accept an attack's bundles. With MACs, each replica checks its own. With signatures, a
+/// bundle that is not valid for all is valid for none.
 fn judged(by_codes: bool, everybody: InstanceSet, mut codes: Divide) -> Divide {
     Box::new(move |leader| {
         let good = codes(leader);
@@ -33,14 +33,14 @@ fn judged(by_codes: bool, everybody: InstanceSet, mut codes: Divide) -> Divide {
 }
 
 /// Returns a setting in which a primary assigns one slot at a time. With more, a block that follows the divided one is
-/// carried over into the next view, and each view serves a few commands.
+/// carried over into the next view, and each view still serves a few commands.
 fn one_slot(protocol: ProtocolKind) -> Setting {
     let mut setting = Setting::new(protocol, REPLICAS);
     setting.config.pipeline = 1;
     setting
 }
 
-/// 15: in each view a client sends a bundle whose codes are good for the leader only. Without the bug, clients sign.
+/// 15: in each view, a client sends a bundle whose MACs are valid only for the leader. Without the bug, clients sign.
 pub fn codes_for_the_leader(how: &Play) -> Ending {
     play(how, one_slot(ProtocolKind::PbftMac), make::pbft_mac, |world| {
         let everybody = world.participants().everybody();
@@ -50,7 +50,8 @@ pub fn codes_for_the_leader(how: &Play) -> Ending {
     })
 }
 
-/// 39: the network is divided in halves for some views. Then a client sends each leader bundles that no other has.
+/// 39: the network is divided in halves for some views. Then a client sends each leader bundles that no other replica
+/// has.
 pub fn other_bundles_for_each_leader(how: &Play) -> Ending {
     let setting = Setting::beside(HostileClient::LeaderOnly, ProtocolKind::Jolteon);
     play(how, setting, make::chained::<Jolteon>, |world| {
@@ -62,7 +63,8 @@ pub fn other_bundles_for_each_leader(how: &Play) -> Ending {
     })
 }
 
-/// Returns random scenarios in which a client's bundle has good codes for some replicas in each view, to the end.
+/// Returns random scenarios in which, to the end, a client's bundle in each view has valid MACs for some of the
+/// replicas.
 pub fn divided_at_random<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
     Box::new(move |number| {
         let mut dice = Dice::new(number);

@@ -10,9 +10,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// Signatures of a world are empty.
+/// Shape of a world's signatures, which are empty.
 const SHAPE: ProofShape = ProofShape { signature_bytes: 0, is_aggregate: false };
-/// Replicas of every scenario.
+/// Number of replicas in every scenario.
 pub(super) const REPLICAS: usize = 4;
 
 /// Source of random numbers.
@@ -24,12 +24,12 @@ impl Dice {
         Dice(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Returns independent dice, seeded by these.
+    /// Returns independent dice, seeded from this one.
     pub(super) fn others(&mut self) -> Dice {
         Dice::new(self.0.next_u64())
     }
 
-    /// Returns a number below `limit`. The bias of such small numbers does not matter.
+    /// Returns a number below `limit`. For such small limits the bias is negligible.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }

@@ -1,4 +1,4 @@
-//! Exhibits about the claims of the view change for MACs after lost disks and lost messages. Nobody lies in them.
+//! Exhibits about the claims of the view change for MACs after lost disks and lost messages. All replicas are honest.
 
 use super::scene::{Ending, Play, Setting, only, play};
 use crate::twins::participants::InstanceId;
@@ -10,14 +10,14 @@ use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::replica::make;
 use quorate_types::{Domain, ReplicaId};
 
-/// Replica that alone learns of the decision, or that a block is prepared.
+/// The only replica that learns of the decision, or that a block is prepared.
 const INFORMED: InstanceId = InstanceId(1);
 
 fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
     play(how, Setting::new(ProtocolKind::PbftMac, 4), make::pbft_mac, script)
 }
 
-/// Loses the votes for which `lost` returns true, given their receiver, view and kind.
+/// Drops the votes for which `lost` returns true, given their receiver, view and kind.
 fn lose_votes(world: &mut World<PbftMacEngine>, lost: impl Fn(InstanceId, u64, Domain) -> bool + Send + 'static) {
     world.lose(Some(Box::new(move |_, to, view, message| match message {
         Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
@@ -27,9 +27,9 @@ fn lose_votes(world: &mut World<PbftMacEngine>, lost: impl Fn(InstanceId, u64, D
     })));
 }
 
-/// 40: a block is prepared at R1, R2 and R3 in view 1, and decided, as only R1 learns. R2 loses its disk and votes
-/// again from view 3 on, which carries the block over. It restarts and loses nothing, but R3 loses its disk. View 6 is
-/// R0's, R2's and R3's.
+/// 40: a block is prepared at R1, R2 and R3 in view 1, and decided, but only R1 learns of the decision. R2 loses its
+/// disk and votes again from view 3 on, which carries the block over. It restarts without a loss, but R3 loses its
+/// disk. View 6 consists of R0, R2 and R3.
 pub fn one_disk_after_the_other(how: &Play) -> Ending {
     world(how, |world| {
         for (view, leader) in [(1, 0), (3, 1), (6, 0)] {
@@ -57,8 +57,8 @@ pub fn one_disk_after_the_other(how: &Play) -> Ending {
     })
 }
 
-/// 40: in view 1 the PREPAREs for a block reach R1 only. Views 2 to 5 are without R1, and their PREPAREs are lost. Then
-/// all is well, but R3 has crashed.
+/// 40: in view 1 the PREPAREs for a block reach only R1. Views 2 to 5 are without R1, and their PREPAREs are lost. Then
+/// the network heals, but R3 has crashed.
 pub fn nothing_backs_a_claim(how: &Play) -> Ending {
     world(how, |world| {
         for (view, leader) in [(1, 0), (2, 2), (3, 3), (4, 0), (5, 2)] {

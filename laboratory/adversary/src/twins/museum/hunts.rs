@@ -30,13 +30,14 @@ use std::collections::BTreeMap;
 
 /// Rounds of a Twins scenario.
 const TWINS_ROUNDS: usize = 7;
-/// Rounds of a scenario with one-way links between honest replicas: as many as the longest directed scenario has.
+/// Rounds of a scenario with one-way links between honest replicas, the same number as in the longest directed
+/// scenario.
 const LINKS_ROUNDS: usize = 12;
-/// Rounds of a scenario with a hostile client: some of a script's rounds have to leave bundles waiting.
+/// Rounds of a scenario with a hostile client. Some of a script's rounds must leave bundles waiting.
 const CONTEST_ROUNDS: usize = 10;
 /// Rounds of a scenario with mutated messages.
 const MUTATED_ROUNDS: u64 = 8;
-/// Maximum number of rounds with mutated messages, and of rounds with a partition.
+/// Maximum number of rounds with mutated messages, and maximum number of rounds with a partition.
 const MAX_FAULTY_ROUNDS: u64 = 3;
 /// Views of a random simulation.
 const RANDOM_VIEWS: u64 = 12;
@@ -85,7 +86,7 @@ fn committee(twins: usize) -> Participants {
     Participants::new(Quorum::of(REPLICAS).expect("four replicas tolerate one fault"), twins)
 }
 
-/// Returns scripts with leaders and partitions, of each kind in turn: the participants, the rounds, and whether there
+/// Returns scripts that alternate between partitions and one-way links: the participants, the rounds, and whether there
 /// are one-way links.
 fn scripted<P: Protocol + 'static>(
     protocol: ProtocolKind,
@@ -121,9 +122,9 @@ fn drawn<P: Protocol + 'static>(
 #[derive(Clone, Copy)]
 enum Change {
     Omitted,
-    /// Another block, or a vote for another one.
+    /// A different block, or a vote for a different one.
     OtherBlock,
-    /// The block again, on the grandparent.
+    /// The same block on its grandparent.
     OldParent,
     /// Certificates one step older.
     OlderCertificates,
@@ -264,8 +265,8 @@ fn make_trouble<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mu
     honest_lead(world);
 }
 
-/// Makes one of the replicas misbehave, with a fault that needs only the messages that it sends. Those that need
-/// others' messages belong to the hunt `ambush`.
+/// Makes one of the replicas misbehave, with a fault that needs only its own messages. Faults that need other replicas'
+/// messages belong to the hunt `ambush`.
 fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) -> InstanceId {
     let liar = dice.instance();
     let passes_time = |fault: &Fault| fault.facts().needs == Needs::Time;

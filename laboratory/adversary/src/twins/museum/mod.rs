@@ -1,7 +1,7 @@
 //! Museum of bugs: defects of other systems, injected into quorate, and the tests that find them.
 //!
 //! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot make progress, with a scenario that shows it and the
-//! hunts that find it. Replicas without the bug must pass every scenario that was played to find it. Violations are
+//! hunts that find it. Replicas without the bug must pass all the scenarios that were played to find it. Violations are
 //! detected from the outside, by [`checker`](crate::twins::checker).
 
 mod ambush;
@@ -39,15 +39,15 @@ pub struct Exhibit {
     pub bug: &'static str,
     /// The system that had the bug, or the paper that describes it.
     pub source: &'static str,
-    /// The injected bug. `None` if the bug is in the choice of protocol and cluster size, or outside the replica's
+    /// The injected bug. `None` if the bug lies in the choice of protocol and cluster size, or outside the replica's
     /// core; the scenario then contains it.
     pub mutant: Option<Mutant>,
     pub protocol: ProtocolKind,
     /// The property that the directed scenario violates.
     pub property: Property,
-    /// The directed scenario, which is known to show the bug.
+    /// The directed scenario, known to show the bug.
     pub scene: fn(&Play) -> Ending,
-    /// Hunts that find the bug too, each with its budget in scenarios.
+    /// Hunts that also find the bug, each with its budget in scenarios.
     pub hunts: &'static [(Hunt, u64)],
 }
 
@@ -59,15 +59,15 @@ pub enum Hunt {
     Twins,
     /// In a few rounds a replica sends some of the others a message close to its real one, and in a few the network is
     /// partitioned: Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz),
-    /// in its small scope.
+    /// with its small-scope mutations.
     Mutation,
-    /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
+    /// Messages are lost and delayed, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
-    /// Twins, partitions, and a client that sends each leader, or each next leader, bundles that no other has, in more
-    /// rounds.
+    /// Twins, partitions, and a client that sends each leader, or each next leader, bundles that no other replica has,
+    /// in more rounds.
     Contest,
-    /// A faulty client's bundle has good codes for some of the replicas in each view, to the end; in a few rounds
-    /// the network is partitioned.
+    /// A faulty client's bundle has valid MACs for some of the replicas in each view, to the end; in a few rounds the
+    /// network is partitioned.
     Clients,
     /// A Byzantine replica assembles certificates from others' statements, is closer to all others than they are to
     /// each other, and stays active to the end.
@@ -84,7 +84,7 @@ impl Hunt {
         matches!(self, Hunt::CrashSweep(_) | Hunt::Lasso(_))
     }
 
-    /// Returns the name in tables and files.
+    /// Returns its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Hunt::Twins => "twins",
@@ -102,13 +102,13 @@ impl Hunt {
 /// Result of a hunt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caught {
-    /// Name of the hunt; `directed` is the directed scenario.
+    /// Name of the hunt; `directed` stands for the directed scenario.
     pub hunt: &'static str,
     /// Scenarios within which the bug must be found.
     pub budget: u64,
-    /// First scenario that found the bug, from 1, and the violation.
+    /// Number of the first scenario that found the bug, from 1, and the violation.
     pub found: Option<(u64, Violation)>,
-    /// First of the same scenarios, from 1, that fails without the bug, and the violation.
+    /// Number of the first of these scenarios that fails without the bug, from 1, and the violation.
     pub sound: Option<(u64, Violation)>,
 }
 
@@ -125,7 +125,7 @@ impl Exhibit {
         format!("{}{}", self.number, self.letter)
     }
 
-    /// Plays the directed scenario and records what happens.
+    /// Plays the directed scenario with a transcript.
     pub fn transcript(&self, broken: bool) -> Ending {
         (self.scene)(&Play { record: true, ..self.how(broken) })
     }
@@ -149,8 +149,8 @@ impl Exhibit {
         Play { mutant: self.mutant.filter(|_| broken), broken, record: false }
     }
 
-    /// Plays scenarios with the bug until it is found, and then the same scenarios without it. Plays all scenarios of a
-    /// sweep.
+    /// Plays scenarios with the bug until it is found, and then the same ones without the bug. For a sweep, plays all
+    /// scenarios.
     fn look(&self, hunt: &'static str, budget: u64, sweep: bool, scenes: &dyn Fn(Play) -> Scenes) -> Caught {
         let first = |broken: bool, scenarios: u64| {
             let mut play = scenes(self.how(broken));

@@ -17,8 +17,8 @@ use quorate_consensus::{Envelope, Protocol};
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, ReplicaId, View};
 use std::sync::{Arc, Mutex};
 
-/// Time of a replica's crash: after this many actions, counted from a point of the scenario, or if `None`, once it has
-/// sent everything.
+/// Time of a replica's crash: after this many actions from a point of the scenario, or, if `None`, once it has sent
+/// everything.
 pub type Crash = Option<usize>;
 
 /// The last proposal of a lying leader.
@@ -60,7 +60,7 @@ fn crash_and_come_back<P: Protocol>(
     world.settle();
 }
 
-/// 8: R1 votes for the block of R0, which lies; R1 crashes, restarts, and gets another block of the same view.
+/// 8: R1 votes for the block of R0, which lies; R1 crashes, restarts, and receives another block of the same view.
 pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
     play_jolteon(how, |world| {
         let proposed = Proposed::default();
@@ -105,7 +105,7 @@ pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 8: R1 sends PREPARE for the block that R0, a lying primary, assigns to a slot; R1 crashes, restarts, and gets
+/// 8: R1 sends PREPARE for the block that R0, a lying primary, assigns to a slot; R1 crashes, restarts, and receives
 /// another block for that slot.
 pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
     play_pbft(how, |world| {
@@ -125,7 +125,7 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
 }
 
 /// 8: only R1 knows that the first block is decided. R2, whose lock protects it, crashes and restarts. So does R0,
-/// which proposes a rival in view 3: it may have proposed in view 2 before the crash. R3 was never locked.
+/// which proposes a rival in view 3, since it may have proposed in view 2 before the crash. R3 was never locked.
 pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
     play(how, setting, make::basic_hotstuff, |world: &mut World<ViewEngine<BasicHotStuff>>| {
@@ -148,7 +148,7 @@ pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 9: all replicas have timed out of views 3 and 4 when all crash, or R1 a little earlier.
+/// 9: all replicas have timed out of views 3 and 4 when they all crash, R1 possibly a little earlier.
 pub fn forgotten_timeouts(how: &Play, crash: Crash) -> Ending {
     play_jolteon(how, |world| {
         world.lose(Some(Box::new(|_, _, view, message| view >= View(3) && has_purpose(message, Purpose::Proposal))));

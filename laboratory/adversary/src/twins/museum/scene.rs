@@ -28,10 +28,10 @@ pub type Jolteons = World<ChainedEngine<Jolteon>>;
 /// Plays the scenario with a number, from 0, and returns its violation.
 pub type Scenes = Box<dyn FnMut(u64) -> Option<Violation>>;
 
-/// How to play a scenario.
+/// Options for playing a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Play {
-    /// The bug that every replica has.
+    /// The bug in every replica.
     pub mutant: Option<Mutant>,
     /// Whether the defect is present: a mutant, or a configuration that cannot make progress.
     pub broken: bool,
@@ -63,7 +63,7 @@ impl Setting {
         Setting { config: world_config(protocol), quorum, hostile: None }
     }
 
-    /// Returns a setting of four replicas in which a hostile client sends more than blocks hold.
+    /// Returns a setting of four replicas with a hostile client that sends more than blocks can hold.
     pub fn beside(hostile: HostileClient, protocol: ProtocolKind) -> Setting {
         Setting { config: contested_config(protocol), hostile: Some(hostile), ..Setting::new(protocol, 4) }
     }
@@ -110,7 +110,7 @@ pub fn short_memory(config: &mut Config) {
     config.retained_blocks = 2;
 }
 
-/// Runs views one after the other.
+/// Runs consecutive views.
 pub fn run<P: Protocol>(world: &mut World<P>, views: RangeInclusive<u64>) {
     views.for_each(|view| world.run_view(view));
 }
@@ -128,7 +128,7 @@ pub fn only<P: Protocol>(world: &mut World<P>, views: RangeInclusive<u64>, group
     views.for_each(|view| world.partition(view, &[&group]));
 }
 
-/// Sets the leaders of the views from view 1 on.
+/// Sets the leaders of consecutive views, from view 1.
 pub fn leaders<P: Protocol>(world: &mut World<P>, leaders: &[u16]) {
     for (view, leader) in (1..).zip(leaders) {
         world.leader(view, ReplicaId(*leader));
@@ -193,12 +193,12 @@ pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
 pub struct Kept<M> {
     pub from: InstanceId,
     pub to: InstanceId,
-    /// The view it belongs to.
+    /// The view of the message.
     pub view: View,
     pub message: Envelope<M>,
 }
 
-/// Messages that are withheld from their recipients until they are released.
+/// Messages withheld from their recipients until released.
 #[derive(Clone)]
 pub struct Keeper<M>(Arc<Mutex<Vec<Kept<M>>>>);
 

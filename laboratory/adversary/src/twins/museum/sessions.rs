@@ -1,4 +1,4 @@
-//! Exhibit about executed commands of clients. Replicas execute nothing in a world, so here one executes with the
+//! Exhibit about clients' executed commands. Replicas execute nothing in a world, so here one of them executes with
 //! session tables.
 
 use super::scene::{Ending, Play, play_jolteon_with, run, short_memory};
@@ -17,7 +17,7 @@ const LIMIT: usize = MAX_SESSION_UNITS;
 /// The sessions of a replica.
 enum Table {
     Sound(Box<Sessions>),
-    /// The bug: the session used least recently is evicted without a trace.
+    /// The bug: the least recently used session is evicted without a trace.
     Forgetful(VecDeque<(ClientId, BTreeSet<u64>)>),
 }
 
@@ -44,7 +44,7 @@ impl Table {
     }
 }
 
-/// Execution of a replica, with the number of times that it executed each command.
+/// A replica's execution, with the number of times that it executed each command.
 struct Executed {
     table: Table,
     times: BTreeMap<(ClientId, u64), u32>,
@@ -76,7 +76,7 @@ fn bundle(owner: u128, sessions: u16) -> Bundle {
 /// 30: a client's command is executed, another client opens the maximum number of sessions, and the first client's
 /// bundle is ordered again.
 pub fn old_command_again(how: &Play) -> Ending {
-    // Replicas forget old bundles, as they do under load, so that only the sessions know them.
+    // Replicas forget old bundles, as they do under load, so that only the sessions remember them.
     play_jolteon_with(how, short_memory, |world| {
         let table = match how.broken {
             true => Table::Forgetful(VecDeque::new()),

@@ -1,4 +1,4 @@
-//! Exhibits about replicas that spread bundles and acknowledge that they hold them.
+//! Exhibits about replicas that spread bundles and acknowledge holding them.
 
 use super::scene::{Ending, Play, play_jolteon_with, run, unsigned};
 use crate::twins::participants::InstanceId;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 const LIAR: ReplicaId = ReplicaId(3);
 
-/// Returns a rewriting that shows no bundle to anybody, but shows certified batches also to those that signed them:
-/// they have dropped the batches of bundles that they lack.
+/// Returns a rewriting that sends no bundle to anyone, but sends certified batches also to their signers, which have
+/// dropped the batches of bundles that they lack.
 fn keeps_bundles<M>() -> Rewrite<M> {
     Box::new(|_, actions| {
         actions.retain_mut(|action| {
@@ -31,7 +31,7 @@ fn certified(config: &mut Config) {
     config.dissemination = Dissemination::ReplicasCertified;
 }
 
-/// 35: R3 lies: it lists a bundle that it shows to nobody, and proposes it if the others acknowledge it.
+/// 35: R3 lies: it lists a bundle that it sends to no one, and proposes it if the others acknowledge it.
 pub fn bundle_shown_to_nobody(how: &Play) -> Ending {
     play_jolteon_with(how, certified, |world| {
         world.misbehave(InstanceId(3), keeps_bundles());
@@ -42,8 +42,8 @@ pub fn bundle_shown_to_nobody(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting that says nothing about a bundle, acknowledges the batches that list it, and shows each of their
-/// certificates with a proposal of the bundle, to those who did not sign it.
+/// Returns a rewriting that hides a bundle, acknowledges the batches that list it, and sends each of their
+/// certificates, with a proposal of the bundle, to the replicas that did not sign it.
 fn hoards<M: Message>(bundle: &Bundle, covers: Vec<Cover>) -> Rewrite<M> {
     let kept = bundle.digest();
     let mut acknowledges = true;
@@ -78,8 +78,8 @@ fn hoards<M: Message>(bundle: &Bundle, covers: Vec<Cover>) -> Rewrite<M> {
     })
 }
 
-/// 38: R3 lies: it gets a bundle certified in two batches, by R1 and R2 and by R0 and R1. After these have restarted, it
-/// proposes the bundle, and shows each certificate to the replica that it leaves out.
+/// 38: R3 lies: it gets a bundle certified in two batches, by R1 and R2 and by R0 and R1. After these have restarted,
+/// it proposes the bundle, and sends each certificate to the replica that did not sign it.
 pub fn certificates_that_do_not_add_up(how: &Play) -> Ending {
     play_jolteon_with(how, certified, |world| {
         let bundle = BundleBuilder::single(ClientId(77), 1, b"certified twice");
@@ -101,7 +101,7 @@ pub fn certificates_that_do_not_add_up(how: &Play) -> Ending {
             for signer in certificate.signers.iter().filter(|signer| *signer != LIAR) {
                 world.inject(LIAR, InstanceId(signer.index()), View(view), Envelope::Batch(batch.clone()));
             }
-            // A replica acknowledges no bundle twice in quick succession.
+            // A replica does not acknowledge a bundle twice in quick succession.
             run(world, view + 1..=view + 3);
             view += 3;
         }
@@ -110,7 +110,7 @@ pub fn certificates_that_do_not_add_up(how: &Play) -> Ending {
             world.restart(InstanceId(replica));
         }
         world.submit(InstanceId(3), vec![bundle]);
-        // The honest replica inside the liar takes its bundle for certified.
+        // The liar's wrapped honest replica regards its bundle as certified.
         world.inject(ReplicaId(0), InstanceId(3), View(view), Envelope::Covers(covers[..1].to_vec()));
         world.settle();
         world.leader(view + 1, LIAR);

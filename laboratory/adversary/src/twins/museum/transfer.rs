@@ -11,12 +11,12 @@ use quorate_types::ReplicaId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Number of views in which R3 is away: more than the kept blocks, however long the fetch of a state takes.
+/// Number of views in which R3 is down: more than the retained blocks, even if fetching a state takes long.
 const AWAY: u64 = 40;
-/// More requests than an honest replica makes to fetch a state of one chunk from three others.
+/// Limit on requests: more than an honest replica needs to fetch a one-chunk state from three others.
 const MAX_QUESTIONS: usize = 200;
 
-/// Keeps R3 away until its missing blocks are gone, and then opens all links. The others keep the state at every second
+/// Keeps R3 down until its missing blocks are gone, and then opens all links. The others keep the state at every second
 /// height.
 fn come_back_late(world: &mut Jolteons) {
     world.keep_states();
@@ -49,13 +49,13 @@ pub fn forged_chunk(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting that offers a state again to a replica that requests it, counts the requests, and falls silent
-/// after a limit.
+/// Returns a rewriting that offers a state again whenever it is requested, counts the requests, and falls silent after
+/// a limit.
 fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite<M> {
     let mut offered: Option<Envelope<M>> = None;
     Box::new(move |_, actions| {
         actions.retain_mut(|action| {
-            // The replica inside does not answer a repeated request, but the Byzantine one does.
+            // The wrapped replica does not answer a repeated request, but the Byzantine one does.
             if let Action::Mark(Mark::Dropped { from, why: Drop::Repeated }) = action
                 && let Some(offer) = offered.clone()
                 && asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS

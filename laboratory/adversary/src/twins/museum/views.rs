@@ -74,7 +74,7 @@ pub fn lost_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// 11: only R0, the primary, has links to the others while they time out of its view.
+/// 11: only R0, the primary, is connected to the others while they time out of its view.
 pub fn only_the_primary_is_linked(how: &Play) -> Ending {
     play_pbft(how, |world| {
         for view in 1..=2 {
@@ -92,7 +92,7 @@ pub fn only_the_primary_is_linked(how: &Play) -> Ending {
     })
 }
 
-/// 12: the last checkpoints of R1, R2 and R3 are at the slots 0, 2 and 4, and R0, the primary, is gone.
+/// 12: the last checkpoints of R1, R2 and R3 are at the slots 0, 2 and 4, and R0, the primary, has failed.
 pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
@@ -110,8 +110,8 @@ pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting for the leader of every other view: it gets a block prepared, shows the certificate only to R3,
-/// and shows the others the previous one.
+/// Returns a rewriting for the leader of every other view: it gets a block prepared, sends the certificate only to R3,
+/// and sends the previous certificate to the others.
 fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     let mut base: Option<Certificate> = None;
     Box::new(move |_, actions| {
@@ -140,7 +140,7 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     })
 }
 
-/// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 arrive last.
+/// 13: R0 lies and leads every other view, and R1 the rest; R3's messages arrive last.
 pub fn hidden_lock(how: &Play) -> Ending {
     match how.mutant {
         Some(Mutant::Rule(Rule::TwoPhases)) => play_hidden_lock(how, of_family::<TwoPhases>),
@@ -160,7 +160,7 @@ fn play_hidden_lock<F: Family<Message = BasicMessage>>(how: &Play, make: MakeRep
     })
 }
 
-/// Returns the positions of some replicas, relative to the highest view that one of them is in.
+/// Returns the positions of some replicas, relative to the highest view among them.
 fn standing<F: Family>(world: &World<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 4]> {
     let replicas: Vec<_> = of.iter().map(|at| world.replica(InstanceId(*at))).collect();
     let top = replicas.iter().map(|replica| replica.view().0).max().unwrap_or(0);
@@ -171,7 +171,7 @@ fn standing<F: Family>(world: &World<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 
     replicas.iter().map(place).collect()
 }
 
-/// Runs views with `leaders` in turn. Reports a violation if a state recurs in which only the view has changed: a
+/// Runs views with `leaders` in rotation. Reports a violation if a state recurs in which only the view has changed: a
 /// lasso, which continues forever.
 fn watch_for_lasso<P: Protocol, S: PartialEq>(
     world: &mut World<P>,
@@ -195,7 +195,7 @@ fn watch_for_lasso<P: Protocol, S: PartialEq>(
     }
 }
 
-/// Returns whether anything is committed with these replicas silent, under leaders in turn.
+/// Returns whether anything commits with these replicas silent, under rotating leaders.
 fn commits<P: Protocol + 'static>(
     how: &Play,
     setting: Setting,
@@ -221,7 +221,7 @@ fn commits<P: Protocol + 'static>(
     })
 }
 
-/// 14: a three-chain under leaders in turn; without the bug, a two-chain.
+/// 14: a three-chain under rotating leaders; without the bug, a two-chain.
 fn silent_leaders(how: &Play, replicas: usize, silent: &[usize]) -> Ending {
     match how.broken {
         true => {
@@ -277,10 +277,10 @@ fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewE
     })
 }
 
-/// Steps in which the slow primary serves.
+/// Number of steps led by the slow primary.
 const SLOW_STEPS: u64 = 12;
 
-/// 16: R0 leads, and delays each block by two thirds of the timeout; there is always work.
+/// 16: R0 leads, and delays each block by two thirds of the timeout; there are always pending commands.
 pub fn slow_primary(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     setting.config.view_timeout_ms = 1500;
@@ -310,8 +310,8 @@ pub fn slow_primary(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting that proposes to R1 in its own name whenever a view begins by timeouts, and otherwise leads
-/// nothing.
+/// Returns a rewriting that proposes to R1 in its own name whenever a view begins with timeouts, and never leads
+/// otherwise.
 fn usurps() -> Rewrite<ChainedMessage> {
     let mut high: Option<Certificate> = None;
     Box::new(move |_, actions| {

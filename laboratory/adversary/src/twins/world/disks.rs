@@ -1,20 +1,20 @@
-//! Restarts of a script, and disks that are lost in turn.
+//! Restarts in a script, and disks that are lost in turn.
 
 use super::World;
 use crate::twins::participants::{InstanceId, InstanceSet};
 use quorate_consensus::{Protocol, Silence};
 use quorate_types::View;
 
-/// A replica that lost its disk. It counts as a fault until it votes again, a crash would not take that back, and it
-/// has executed everything that anybody had executed at the time of the loss.
+/// A replica that lost its disk. It counts as a fault until it votes again, a crash would not undo that, and it has
+/// executed everything that any replica had executed at the time of the loss.
 pub(super) struct Away {
     instance: InstanceId,
     height: u64,
 }
 
 impl<P: Protocol> World<P> {
-    /// Restarts some replicas from their journals, and then some without their disks, as far as that exceeds f faults
-    /// at no time.
+    /// Restarts some replicas from their journals, and then some without their disks, as far as there are never more
+    /// than f faults.
     pub fn restart_all(&mut self, restarts: InstanceSet, lost_disks: InstanceSet) {
         let members = |set: InstanceSet| self.participants.instances().filter(move |at| set >> at.0 & 1 == 1);
         let (restarts, lost_disks): (Vec<_>, Vec<_>) = (members(restarts).collect(), members(lost_disks).collect());
@@ -28,7 +28,7 @@ impl<P: Protocol> World<P> {
     }
 
     /// Restarts a replica without its disk, unless that would exceed f faults: twins, and replicas that lost their
-    /// disks before and have not recovered. Returns whether it does.
+    /// disks earlier and have not recovered. Returns whether it restarted.
     pub fn lose_disk(&mut self, instance: InstanceId) -> bool {
         self.is_any_away();
         self.away.retain(|away| away.instance != instance);
@@ -57,8 +57,8 @@ impl<P: Protocol> World<P> {
         !self.away.is_empty()
     }
 
-    /// Has the others replace the primary if a replica without its disk waits for the next view, and nothing else will
-    /// begin it: under a protocol with long-lived views they last until a fault.
+    /// Makes the others replace the primary if a replica without its disk waits for the next view and nothing else will
+    /// start it, because views last until a fault under a protocol with long-lived views.
     pub(super) fn replace_primary_for_away(&mut self, view: View) {
         if self.config.protocol.has_slots() && self.is_any_away() && self.force_up_to(view) {
             self.settle();

@@ -10,7 +10,7 @@ use quorate_consensus::{Message, Protocol};
 use quorate_types::{Manifest, View};
 
 impl<P: Protocol> World<P> {
-    /// Delivers messages until none of a running view is left and every instance has requested its missing data.
+    /// Delivers messages until none of the running views is left and every instance has requested its missing data.
     pub fn settle(&mut self) {
         let mut tries = 0;
         loop {
@@ -48,7 +48,7 @@ impl<P: Protocol> World<P> {
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
 
-    /// Fires a timer wherever it is due next. Returns whether it is set anywhere.
+    /// Fires a timer at the instance where it is due next. Returns whether it is set anywhere.
     fn ring_next(&mut self, timer: Timer) -> bool {
         let Some(due) = self.instances.iter().filter_map(|instance| instance.alarm(timer)).min() else { return false };
         self.now = self.now.max(due);
@@ -67,7 +67,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Gives an instance an input.
+    /// Passes an input to an instance.
     #[inline]
     pub fn step(&mut self, instance: InstanceId, input: Input<P::Message>) {
         if !self.instances[instance.0].up {
@@ -96,7 +96,7 @@ impl<P: Protocol> World<P> {
         self.perform_all(instance, actions);
     }
 
-    /// Gives an instance the host's answers to its requests.
+    /// Passes the host's answers to an instance.
     pub(super) fn answer(&mut self, instance: InstanceId) {
         while let Some(answer) = self.answers.pop_front().filter(|_| self.instances[instance.0].up) {
             match answer {
@@ -162,7 +162,7 @@ impl<P: Protocol> World<P> {
                 self.checker.commits(instance, block, bundles);
             }
             Action::Accuse(evidence) => self.checker.accuses(instance, evidence.first.voter),
-            // A play has few bundles, and its journals are complete or gone.
+            // A scenario has few bundles, and its journals are complete or gone.
             Action::Refuse { .. } | Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(instance, why),
             Action::Mark(mark) => self.transcript.add(&self.participants, instance, || text::mark(mark)),
@@ -233,8 +233,8 @@ impl<P: Protocol> World<P> {
                 self.signatures.sign(identity, vote);
             }
         }
-        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links. Repetitions and
-        // questions of a restarted replica belong to the view of the script, although its own may be far behind.
+        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links. Retransmissions and
+        // requests of a restarted replica belong to the view of the script, since its own may be far behind.
         let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
         let place = &self.instances[instance.0];
         let least = if place.restarts > 0 { self.limit } else { View(0) };
@@ -253,7 +253,7 @@ impl<P: Protocol> World<P> {
         self.spread(instance, reached, view, message);
     }
 
-    /// Counts a message to a single recipient: an answer to it, or a vote that it collects.
+    /// Counts a message to a single recipient: an answer, or a vote to its collector.
     fn count_work(&mut self, instance: InstanceId) {
         let told = &mut self.told[instance.0];
         *told = told.saturating_add(1);

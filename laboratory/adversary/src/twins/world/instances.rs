@@ -8,7 +8,7 @@ use quorate_consensus::{Config, Protocol};
 use quorate_types::View;
 
 impl<P: Protocol> World<P> {
-    /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
+    /// Injects a bug into every replica from the beginning. A wrong rule has no effect here: it is part of `P`.
     #[cfg(feature = "museum")]
     pub fn mutate(&mut self, mutant: Option<crate::twins::bugs::Mutant>) {
         assert!(
@@ -30,7 +30,7 @@ impl<P: Protocol> World<P> {
         };
     }
 
-    /// Sets the configuration of one instance, from the beginning on.
+    /// Sets the configuration of one instance from the beginning.
     pub fn configure(&mut self, instance: InstanceId, config: Config) {
         assert!(!self.instances[instance.0].started, "settings are made before an instance begins");
         let shared = std::mem::replace(&mut self.config, config);
@@ -51,7 +51,7 @@ impl<P: Protocol> World<P> {
         self.instances[instance.0].fuse = None;
     }
 
-    /// Crashes an instance. Messages on their way to it are lost.
+    /// Crashes an instance. Messages in transit to it are lost.
     pub fn crash(&mut self, instance: InstanceId) {
         self.instances[instance.0].stop();
         self.checker.stops();
@@ -74,7 +74,7 @@ impl<P: Protocol> World<P> {
         self.instances[instance.0].up
     }
 
-    /// Restarts a stopped instance whose journal is lost.
+    /// Restarts a stopped instance without its journal.
     pub fn restart_without_journal(&mut self, instance: InstanceId) {
         self.instances[instance.0].journal.clear();
         self.checker.loses_journal(instance);
@@ -93,7 +93,7 @@ impl<P: Protocol> World<P> {
         self.step(instance, Input::Start);
     }
 
-    /// Gives a stopped instance a new replica. Returns the records of its journal.
+    /// Replaces a stopped instance's replica. Returns the records of its journal.
     fn begin_again(&mut self, instance: InstanceId) -> Vec<(RecordId, Record)> {
         assert!(!self.instances[instance.0].up, "only a stopped instance restarts");
         self.instances[instance.0].restarts += 1;
@@ -103,7 +103,7 @@ impl<P: Protocol> World<P> {
         place.chain.clear();
         let journal = place.journal.clone();
         self.checker.forgets(instance);
-        // The others may be in the view that follows the last one into which they were forced.
+        // The others may be in the view after the last one into which they were forced.
         self.script.forced = if self.forced > View(0) { self.forced.next() } else { View(0) };
         self.announced = false;
         self.transcript.add(&self.participants, instance, || format!("RESTARTS with {} records", journal.len()));

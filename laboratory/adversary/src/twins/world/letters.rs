@@ -1,5 +1,5 @@
 //! Storage for messages in transit. Queues hold an index instead of the message, which is an order of magnitude larger.
-//! Indices are reused, also by the next scenario.
+//! Indices are reused, even by the next scenario.
 
 use quorate_consensus::seam::Envelope;
 

@@ -1,4 +1,4 @@
-//! A run of each fault shows the exposure that its kind declares.
+//! A run of each fault exhibits the exposure that its kind declares.
 
 use super::world::{LEADER, commands, spec};
 use quorate_adversary::byzantine::{Exposure, Fault, Needs};
@@ -6,7 +6,7 @@ use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_consensus::seam::Drop;
 use quorate_simulator::{SimReport, run};
 
-/// Reasons for which no message of an honest replica is dropped.
+/// Reasons that never apply to an honest replica's messages.
 const OF_LIARS: [Drop; 6] = [
     Drop::NotGenuine,
     Drop::NotTheSender,
@@ -44,7 +44,7 @@ fn seen(report: &SimReport) -> Seen {
     }
 }
 
-/// Returns the strongest sign of a fault, beside an honest cluster under the same load.
+/// Returns the strongest sign of a fault, compared with an honest cluster under the same load.
 fn exposure(honest: &Seen, faulty: &Seen) -> Exposure {
     let takes_longer = faulty.view_timeouts > honest.view_timeouts
         || faulty.longest_gap_us > 2 * honest.longest_gap_us
@@ -58,8 +58,8 @@ fn exposure(honest: &Seen, faulty: &Seen) -> Exposure {
     }
 }
 
-/// Of a leader that takes turns under Jolteon, and of the primary of PBFT. Faults that need replicas which ask are
-/// left out; `simulator state_transfer` shows the drops that two of them cause.
+/// Tested at a rotating leader under Jolteon, and at the primary of PBFT. Without the faults that need requesting
+/// replicas; `simulator state_transfer` shows the drops that two of them cause.
 #[test]
 fn every_fault_is_exposed_by_what_its_kind_declares() {
     let clusters = [(ProtocolKind::Jolteon, LeaderKind::RoundRobin), (ProtocolKind::Pbft, LeaderKind::Fixed)];

@@ -36,8 +36,8 @@ macro_rules! for_every_protocol {
 
 quorate_consensus::each_protocol!(for_every_protocol);
 
-/// With as many faulty replicas as are tolerated, in different ways at once and including the first leader, honest
-/// replicas agree.
+/// With as many faulty replicas as are tolerated, with different faults at the same time and including the first
+/// leader, honest replicas agree.
 #[test]
 fn two_faulty_replicas_of_seven_violate_nothing() {
     for (number, protocol) in ProtocolKind::ALL.iter().enumerate() {
@@ -56,7 +56,7 @@ fn two_faulty_replicas_of_seven_violate_nothing() {
     }
 }
 
-/// A faulty replica can delay the bundles of its own clients by their retry timeout, but not those of others.
+/// A faulty replica can delay its own clients' bundles by their retry timeout, but not other clients'.
 #[test]
 fn every_fault_of_a_replica_that_spreads_bundles_is_tolerated() {
     every_fault_of_a_spreader(Dissemination::Replicas);
@@ -113,7 +113,7 @@ fn every_fault(protocol: ProtocolKind) {
 }
 
 /// Runs faults of a replica with the lowest latency to all others, under each kind of leader, after views that timed
-/// out. The run completes; apart from the usual delay, it may only lose the time in which its leader was partitioned.
+/// out. The run completes; apart from the usual delay, it loses at most the time in which its leader was partitioned.
 fn every_fault_nearby(protocol: ProtocolKind) {
     for fault in worth_more_nearby() {
         for leader in protocol.leaders() {
@@ -152,24 +152,24 @@ fn worth_more_nearby() -> [Fault; 10] {
 /// The nearby replica, which leads neither the first nor the second view.
 const NEAR: u16 = 3;
 
-/// Returns whether the fault only shows if some replica is away and has to fetch a state.
+/// Returns whether the fault only has an effect if some replica is down and has to fetch a state.
 fn needs_trouble(fault: &Fault) -> bool {
     fault.facts().needs == Needs::States
 }
 
-/// Maximum time that one faulty replica may delay a cluster: 8 view timeouts of a leader that has committed nothing,
-/// with a margin.
+/// Maximum delay that one faulty replica may cause: 8 view timeouts of a leader that has committed nothing, with a
+/// margin.
 const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 
 /// Time after which a client turns to another replica.
 const RETRY: Duration = Duration::from_millis(DEFAULT_RETRY_MS);
 
-/// Returns whether the fault keeps the bundles of the faulty replica's clients from being ordered.
+/// Returns whether the fault prevents the ordering of bundles from the faulty replica's clients.
 fn delays_its_clients(fault: Fault) -> bool {
     [WithholdBundles.into(), EquivocateBatches.into(), HoardCertificates.into(), Busy.into()].contains(&fault)
 }
 
-/// Returns why progress is not guaranteed, if it is not.
+/// Returns the reason why progress is not guaranteed, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = protocol.chain_length() == 3;
     let assembles = fault.name() == AssembleCertificate::FACTS.name;
@@ -184,7 +184,7 @@ fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(
     }
 }
 
-/// Checks that provable faults are proven, and that only the faulty replica is accused.
+/// Checks that provable faults are proved, and that only the faulty replica is accused.
 fn check_evidence(
     report: &SimReport,
     protocol: ProtocolKind,
@@ -207,8 +207,8 @@ fn check_evidence(
     assert!(fault.lies() || evidence.is_empty(), "{case}: no false statement was made, but: {evidence:?}");
 }
 
-/// Runs each fault with network faults, which then end: the honest replicas must make progress within a bounded number
-/// of views.
+/// Runs each fault with temporary network faults, after which the honest replicas must make progress within a bounded
+/// number of views.
 fn every_fault_in_trouble(protocol: ProtocolKind) {
     for fault in Fault::ALL {
         for seed in seeds() {

@@ -1,5 +1,5 @@
-//! A leader that acknowledges all bundles and never proposes some of them. It orders all others, so that no view times
-//! out and it keeps leading.
+//! A leader that acknowledges all bundles but never proposes some of them. It orders all others, so no view times out
+//! and it keeps leading.
 
 use super::world::{LEADER, VIEW_TIMEOUT_MS, commands, spec};
 use quorate_adversary::byzantine::behaviours::PassOver;

@@ -14,18 +14,18 @@ use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_types::Quorum;
 use std::time::Duration;
 
-/// The leader of the first view, and under `fixed` the only leader as long as its views succeed.
+/// The leader of the first view, and, under `fixed`, the only leader as long as its views succeed.
 pub const LEADER: u16 = 0;
-/// Another replica whose votes arrive before a quorum is complete: latencies are equal, so votes arrive in the order of
-/// the replicas.
+/// Another replica whose votes arrive before a quorum is complete: latencies are equal, so votes arrive in the
+/// replicas' order.
 pub const OTHER: u16 = 1;
 /// Base of view timeouts.
 pub const VIEW_TIMEOUT_MS: u64 = 50;
-/// One-way latency to a nearby replica in milliseconds; between all others it is 1.
+/// One-way latency to a nearby replica in milliseconds; it is 1 between all others.
 const NEAR_MS: f64 = 0.2;
-/// Time for which the first leader is partitioned, in milliseconds: three view timeouts.
+/// Duration of the first leader's partition, in milliseconds: three view timeouts.
 const CUT_OFF_MS: f64 = 3.0 * VIEW_TIMEOUT_MS as f64;
-/// Seeds of each pair under network faults; `QUORATE_SIM_SEEDS=<count>` runs more.
+/// Number of seeds per pair under network faults; `QUORATE_SIM_SEEDS=<count>` runs more.
 const SEEDS: u64 = 1;
 
 /// Returns a workload of 64-byte commands.
@@ -37,7 +37,7 @@ pub fn seeds() -> std::ops::Range<u64> {
     0..std::env::var("QUORATE_SIM_SEEDS").map_or(SEEDS, |count| count.parse().expect("a number"))
 }
 
-/// Returns a cluster with a faulty replica, under a light load for a second and a half.
+/// Returns a cluster with a faulty replica, under a light load for 1.5 s.
 pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl Into<Fault>) -> SimSpec {
     let fault = fault.into();
     let mut network = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
@@ -97,7 +97,7 @@ pub fn two_of_seven(mut spec: SimSpec, other: Fault) -> SimSpec {
 }
 
 /// Returns a cluster in which the faulty replica is closer to the others than they are to each other, and the first
-/// leader is partitioned from the other replicas at first: views time out before any command is ordered.
+/// leader is initially partitioned from the other replicas: views time out before any command is ordered.
 pub fn nearer(mut spec: SimSpec, faulty: u16) -> SimSpec {
     let others = || (0..spec.quorum.replicas() as u16).filter(move |other| *other != faulty).map(End::Replica);
     let near = |(from, to): (End, End)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
@@ -114,13 +114,13 @@ pub fn nearer(mut spec: SimSpec, faulty: u16) -> SimSpec {
     spec
 }
 
-/// Returns a cluster with random network faults for a second, which are then healed for a core of replicas.
+/// Returns a cluster with random network faults for one second, after which a core of replicas heals.
 pub fn troubled(mut spec: SimSpec) -> SimSpec {
     spec.chaos = Some(Duration::from_secs(1));
     spec.load.duration = Duration::from_secs(3600);
     spec.load.drain = Duration::ZERO;
     spec.load.mode = LoadMode::Open { rate: 1000.0, max_outstanding: 100_000 };
-    // A replica that is away for longer than a moment has to fetch a state.
+    // A replica that is down for more than a moment has to fetch a state.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (120, 1 << 20);
     spec
 }

@@ -1,4 +1,4 @@
-//! Certificates that a Byzantine replica assembles from others' messages, and lies that begin late.
+//! Certificates that a Byzantine replica assembles from others' messages, and lies that start late.
 
 use super::samples::{ME, Mouth, Sample, assert_fits, genesis, main_certificate, quorum, sends, signed};
 use quorate_adversary::byzantine::Fault;
@@ -26,8 +26,8 @@ fn evidence<M: Sample>(message: &M) -> Certificate {
     shown.into_iter().find(|(role, _)| *role == Role::Evidence).expect("it contains evidence").1.clone()
 }
 
-/// With the timeouts of two others it sends its own to itself, and shows the certificate of the three once that is
-/// signed.
+/// With the timeouts of two others, the replica sends its own timeout to itself. Once that is signed, it presents the
+/// certificate of the three.
 fn assembles<M: Sample>(views: u64, told: u64) {
     let known = M::certificate(&M::chain(4)[3]);
     let mut mouth = Mouth::<M>::new(AssembleCertificate { views });

@@ -14,7 +14,7 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Bundle, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 use std::sync::Arc;
 
-/// Returns the bundles that the others are relayed when the replica sends a message.
+/// Returns the bundles relayed to the others when the replica sends a message.
 fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
     let subject = Subject { domain: Domain::Checkpoint, view: View(0), height: Height(10), digest: Digest([1; 32]) };
     let message = Envelope::Checkpoint(unsigned(subject, Attachment::None));
@@ -48,7 +48,7 @@ fn a_relay_is_no_larger_than_an_honest_one() {
     assert_eq!(relayed(&mut mouth).iter().map(Vec::len).collect::<Vec<_>>(), [256, 44]);
 }
 
-/// Returns the recipients of bundles that the replica spreads.
+/// Returns the recipients of the bundles that the replica spreads.
 fn spread(fault: Fault) -> Vec<To> {
     let mut mouth = Mouth::<ViewMessage>::new(fault);
     let message = Envelope::Spread(Vec::new());
@@ -91,7 +91,7 @@ fn an_oversized_block_gets_the_vote_of_its_proposer() {
     overfills::<PbftMessage>();
 }
 
-/// Returns what the replica sends to others instead of these messages.
+/// Returns the messages sent to others instead of these.
 fn instead(fault: Fault, messages: Vec<Envelope<ViewMessage>>) -> Vec<(To, Envelope<ViewMessage>)> {
     let mut mouth = Mouth::<ViewMessage>::new(fault);
     let send = |message| Action::Send { to: To::Others, message, after: None, sign: true };

@@ -16,7 +16,7 @@ use quorate_types::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Proofs are lists of 64-byte signatures.
+/// Shape of proofs: lists of 64-byte signatures.
 pub const SHAPE: quorate_types::identity::ProofShape =
     quorate_types::identity::ProofShape { signature_bytes: 64, is_aggregate: false };
 pub const ME: ReplicaId = ReplicaId(0);
@@ -43,13 +43,13 @@ pub trait Sample: Malleable + PartialEq {
     const CERTIFIES: Domain;
     /// Returns a block of this view on top of another.
     fn block(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block>;
-    /// Returns the proposal of a block.
+    /// Returns a block's proposal.
     fn proposal(block: Arc<Block>) -> Self;
     /// Returns a vote for a block.
     fn vote(block: &Block) -> Self;
     /// Returns a timeout of this view, with the highest certificate of its sender.
     fn timeout(view: u64, known: &Certificate) -> Self;
-    /// Returns a message whose only purpose is to show a certificate.
+    /// Returns a message that only presents a certificate.
     fn shown(certificate: Certificate) -> Self;
 
     /// Returns a certificate of a block by a quorum.
@@ -228,7 +228,7 @@ impl<M: Sample> Mouth<M> {
         sent
     }
 
-    /// Returns when the behaviour is due next.
+    /// Returns the time of the behaviour's next due action.
     pub fn next(&self) -> Option<Time> {
         self.behaviour.next()
     }

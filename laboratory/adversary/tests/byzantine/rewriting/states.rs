@@ -1,4 +1,4 @@
-//! Rewriting of checkpoint votes and of states, which all protocols share.
+//! Rewriting of checkpoint votes and of states, which are common to all protocols.
 
 use super::samples::{ME, Mouth, genesis, unsigned};
 use quorate_adversary::byzantine::behaviours::{

@@ -15,10 +15,11 @@ use quorate_types::ReplicaId;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-/// First port of each replica: its namespace has all ports.
+/// First port of each replica. All replicas can share it, since each has a namespace of its own.
 const PORT: u16 = 7000;
 
-/// Says why this process cannot emulate networks on this host; `None` if it can. It tries once, with the smallest one.
+/// Returns the reason why this process cannot emulate networks on this host, found by starting the smallest network.
+/// `None` if it can.
 pub fn emulation_obstacle() -> Option<String> {
     static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
     let attempt = || {
@@ -30,8 +31,8 @@ pub fn emulation_obstacle() -> Option<String> {
     OBSTACLE.get_or_init(attempt).clone()
 }
 
-/// Emulated network of a cluster. While it lives, the thread that started it is in a namespace beside the network, from
-/// which it asks the replicas for their counters.
+/// Emulated network of a cluster. While it exists, the thread that started it is in a control namespace outside the
+/// network, from which it reads the replicas' counters.
 pub struct Emulated {
     emulation: Emulation,
     options: EmulationOptions,
@@ -73,7 +74,7 @@ impl Emulated {
         self.emulation.begin().map_err(|source| BenchError::Emulation { network: name, source })
     }
 
-    /// Describes the emulator and what it adds, as measured before the run.
+    /// Describes the emulator and its overhead, as measured before the run.
     pub fn describe(&self) -> String {
         let (delay_us, correction_us, idle) = self.emulation.measured();
         let (emulator, fallback) = self.emulation.emulator();
@@ -87,7 +88,7 @@ impl Emulated {
         )
     }
 
-    /// Ends the network and returns what happened in it.
+    /// Ends the network and returns its report.
     pub fn finish(&mut self) -> Result<EmulationResult, BenchError> {
         let name = self.options.name().to_owned();
         let report = self.emulation.finish();

@@ -9,9 +9,9 @@ use quorate_simulator::NetworkSpec;
 
 /// Help heading of these flags.
 const EMULATION: &str = "Emulated network (--host emulated)";
-/// Network without `--network`, as in `quorate sim`.
+/// Default network, as in `quorate sim`.
 const DEFAULT_NETWORK: &str = "lan";
-/// Congestion control of TCP: that of most hosts.
+/// Default congestion control of TCP; most hosts use it.
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Range of `--rto-min-ms`.
 const RTO_MIN_MS: std::ops::RangeInclusive<f64> = 0.001..=120_000.0;
@@ -24,12 +24,12 @@ pub struct BenchCommand {
     #[command(flatten)]
     pub emulation: EmulationOptions,
     /// Sample the call stacks of the whole run by `perf`, and write them as a flame graph in SVG; - is standard output.
-    /// Sampling takes a part of the processors.
+    /// Sampling itself takes CPU time.
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub flame: Option<String>,
 }
 
-/// The network of `--host emulated`. No flag has an effect with other hosts, which refuse them.
+/// The network of `--host emulated`. Other hosts refuse these flags.
 #[derive(Args, Clone, PartialEq, Debug, Default)]
 pub struct EmulationOptions {
     /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR_FILES.md
@@ -39,18 +39,19 @@ pub struct EmulationOptions {
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = EMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
-    /// Milliseconds that a packet takes over each link, one way; overrides the network's delays.
+    /// One-way delay of each link in milliseconds; overrides the network's delays.
     #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_delay)]
     pub delay_ms: Option<f64>,
-    /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
+    /// Bandwidth of each network interface in Mbit/s, in either direction; 0: no limit; overrides the network's
+    /// bandwidth.
     #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     pub card_mbit_per_s: Option<u32>,
-    /// Minimum retransmission timeout of the kernel's TCP, in milliseconds [default: as the network file says, or 200].
-    /// The kernel rounds it up to its clock, and delays acknowledgements for less.
+    /// Minimum retransmission timeout of the kernel's TCP, in milliseconds [default: from the network file, or 200].
+    /// The kernel rounds it up to a clock tick, and scales its delayed acknowledgements with it.
     #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MS", value_parser = parse_rto)]
     pub rto_min_ms: Option<f64>,
-    /// What delays and loses the packets: auto, netem or router [default: auto]. auto takes the kernel's
-    /// netem where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
+    /// Emulator that delays and drops packets: auto, netem or router [default: auto]. auto prefers the kernel's netem
+    /// if the kernel has it and it supports everything in the network file, and otherwise the router in user space.
     #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "auto|netem|router",
           value_parser = choice::<Emulator>())]
     pub emulator: Option<Emulator>,
@@ -80,7 +81,7 @@ impl EmulationOptions {
         self.congestion_control.as_deref().unwrap_or(DEFAULT_CONGESTION_CONTROL)
     }
 
-    /// Returns the network, with the loss, the delay and the bandwidth of the flags if given.
+    /// Returns the network, with its loss, delay and bandwidth overridden by the flags.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
@@ -90,7 +91,7 @@ impl EmulationOptions {
         SimOptions { network, loss, delay_ms, card_mbit_per_s, ..SimOptions::default() }.network()
     }
 
-    /// Refuses flags that have no effect because the host is another one.
+    /// Refuses flags that have no effect on the spec's host.
     ///
     /// # Errors
     /// The first such flag, with a remedy.

@@ -21,12 +21,11 @@ pub struct Resolved {
     pub rto_min_ms: f64,
     /// Faults of processes, on the clock of the spec's faults.
     pub faults: Vec<Fault>,
-    /// What the file asks for and the kernel's TCP cannot do.
+    /// Settings of the file that the kernel's TCP does not support.
     pub not_applied: Vec<String>,
 }
 
-/// Resolves the network of the options for the cluster of a spec. Endpoints are the replicas, and after them the
-/// clients.
+/// Resolves the network of the options for the cluster of a spec. Endpoints are the replicas, followed by the clients.
 ///
 /// # Errors
 /// If the file is invalid, does not fit the cluster, or needs the simulator.
@@ -110,7 +109,7 @@ fn changes(network: &NetworkSpec, endpoints: &Endpoints<'_>) -> Vec<(Time, Chang
         .collect();
     if let Some(ms) = network.heal_at_ms {
         let at = Time((ms * NS_PER_MS) as u64);
-        // What begins later stays away, as in the simulator.
+        // Faults that begin after the healing are dropped, as in the simulator.
         changes.retain(|(time, _)| *time < at);
         changes.push((at, Change::Heal));
     }
@@ -166,7 +165,7 @@ fn tcp(transport: &DeliverySpec, rto_min_ms: f64, congestion_control: &str) -> T
     TcpSettings { congestion_control: congestion_control.to_owned(), values }
 }
 
-/// Returns what a profile asks for and the kernel's TCP has no setting for.
+/// Returns the properties of a profile for which the kernel's TCP has no setting.
 fn not_of_the_profile(profile: RetransmissionProfile) -> [String; 2] {
     let Bounds { rto_initial_ms, ack_delay_ms, .. } = profile.bounds();
     [
@@ -178,7 +177,7 @@ fn not_of_the_profile(profile: RetransmissionProfile) -> [String; 2] {
     ]
 }
 
-/// Returns what a network file asks for and the kernel's TCP has no setting for.
+/// Returns the settings of a network file that the kernel's TCP lacks.
 fn not_applied(transport: &DeliverySpec) -> Vec<String> {
     let default = DeliverySpec::default();
     let mut all = Vec::new();

@@ -1,38 +1,39 @@
-//! What netem does to the packets of each link. Pure: no I/O and no clock.
+//! Parameters of netem for the packets of each link. Pure: no I/O and no clock.
 
 use crate::emulation::plan::{Change, Link, Normal, Plan};
 use quorate_simulator::links::{Loss, Purpose, Random};
 use std::sync::Arc;
 
-/// Packets that a link or a card holds; the kernel drops further ones.
+/// Packets that a link or an interface can queue; the kernel drops further ones.
 pub const LIMIT_PACKETS: u32 = 200_000;
-/// Rate in bytes per second at which no packet takes time. With a rate, netem keeps the order of a link's packets.
+/// Rate in bytes per second that makes transmission time negligible. With a rate set, netem keeps a link's packets in
+/// order.
 pub const NO_TIME: u64 = 1 << 40;
 /// Entries of a table of delays.
 const TABLE_ENTRIES: usize = 2048;
-/// Value of an entry of a table that stands for one unit of the spread.
+/// Table value that stands for one unit of the spread.
 const TABLE_UNIT: f64 = 8192.0;
-/// Largest multiple of the spread in a table, so that entries fit in 16 bits.
+/// Largest multiple of the spread in a table: entries have 16 bits.
 const TABLE_RANGE: f64 = 3.99;
-/// Longest spread in nanoseconds that the kernel's arithmetic takes.
+/// Maximum spread, in nanoseconds, that the kernel's arithmetic can handle.
 const MAX_SPREAD_NS: f64 = 2e9;
 
 /// Parameters of netem for one link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Discipline {
     pub delay_ns: u64,
-    /// Delays are at most this far from `delay_ns`: uniformly, or as the table says.
+    /// Maximum deviation of a delay from `delay_ns`, distributed uniformly or by the table.
     pub spread_ns: u64,
     /// Multiples of the spread, in 8192ths, all equally probable.
     pub table: Option<Arc<Vec<i16>>>,
     pub loss: Loss,
-    /// Bytes per second; each packet takes its time, and none overtakes another.
+    /// Bytes per second. A rate also keeps packets in order.
     pub rate: Option<u64>,
-    /// Of the kernel's random numbers, from Linux 6.6 on.
+    /// Seed of the kernel's random numbers, supported since Linux 6.6.
     pub seed: u64,
 }
 
-/// Returns what a plan asks for and netem cannot do as the router does it; `None` if it can do all.
+/// Returns a feature of the plan that netem does not emulate as the router does; `None` if it supports all of it.
 pub fn lack(plan: &Plan) -> Option<&'static str> {
     let is_bursty = |loss: &Loss| matches!(loss, Loss::Bursts { .. });
     let spread_ns = Spread::of(plan).map_or(0.0, |spread| spread.ns);
@@ -47,9 +48,10 @@ pub fn lack(plan: &Plan) -> Option<&'static str> {
     lacks.into_iter().find_map(|(is_asked, what)| is_asked.then_some(what))
 }
 
-/// Distribution of the part of the delay that varies.
+/// Distribution of the varying part of the delay.
 struct Spread {
-    /// Middle, as an offset from the link's own delay; the delay itself if it replaces these.
+    /// Middle of the distribution: an offset from the link's own delay, or the delay itself if it replaces the links'
+    /// delays.
     middle_ns: f64,
     ns: f64,
     table: Option<Arc<Vec<i16>>>,
@@ -74,7 +76,7 @@ impl Spread {
 
 /// Returns equally probable delays: normally distributed, clamped, and with a uniform jitter.
 fn quantiles(normal: &Normal, jitter_ns: f64) -> Vec<f64> {
-    /// Entries that differ by their jitter only.
+    /// Entries per quantile of the normal distribution, which differ by their jitter only.
     const STEPS: usize = 32;
     let middle = |at: usize, of: usize| (at as f64 + 0.5) / of as f64;
     let drawn = |share: f64| {
@@ -90,7 +92,7 @@ fn quantiles(normal: &Normal, jitter_ns: f64) -> Vec<f64> {
     (0..rows).flat_map(row).collect()
 }
 
-/// Returns the value below which a standard normal variable lies with this probability.
+/// Returns the quantile of the standard normal distribution at this probability.
 fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 10.0);
     for _ in 0..64 {
@@ -101,7 +103,7 @@ fn normal_quantile(share: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// State of a link, which changes during a run.
+/// State of a link during a run.
 #[derive(Clone, Debug)]
 struct Way {
     link: Link,
@@ -110,7 +112,7 @@ struct Way {
     lose: f64,
 }
 
-/// Disciplines of all links of a plan, as they change.
+/// Present disciplines of all links of a plan.
 pub struct Disciplines {
     ends: usize,
     ways: Vec<Way>,
@@ -142,7 +144,7 @@ impl Disciplines {
         }
     }
 
-    /// Shortens all delays by the time that the kernel itself takes, as far as they are longer.
+    /// Subtracts the kernel's own processing time from all delays, down to zero.
     pub fn set_correction(&mut self, correction_ns: u64) {
         self.correction_ns = correction_ns;
     }
@@ -180,7 +182,7 @@ impl Disciplines {
         self.ways[from * self.ends + to].cuts > 0
     }
 
-    /// Makes a change. Returns the ordered pairs whose discipline it may have changed.
+    /// Applies a change. Returns the ordered pairs whose discipline it may affect.
     pub fn change(&mut self, change: &Change) -> Vec<(usize, usize)> {
         let ends = self.ends;
         let pairs = match change {
@@ -205,7 +207,7 @@ impl Disciplines {
     }
 }
 
-/// Combines two losses that a packet passes one after the other. The second must be independent.
+/// Combines two losses that a packet is exposed to one after the other. The second must be independent.
 fn either(first: Loss, second: Loss) -> Loss {
     let Loss::Independent { probability: other } = second else { unreachable!("`lack` refuses other bursts") };
     let both = |one: f64| 1.0 - (1.0 - one) * (1.0 - other);
@@ -215,7 +217,7 @@ fn either(first: Loss, second: Loss) -> Loss {
     }
 }
 
-/// Returns the rate of a card that takes this many picoseconds for a byte; `None` if it takes no time.
+/// Returns the rate of an interface, in bytes per second; `None` if a byte takes no time.
 pub fn bytes_per_second(ps_per_byte: u64) -> Option<u64> {
     1_000_000_000_000u64.checked_div(ps_per_byte)
 }

@@ -1,4 +1,4 @@
-//! The namespace in the middle: an interface towards each endpoint, with a discipline for each sender.
+//! The namespace in the middle: one interface per endpoint, each with a discipline per sender.
 
 use super::discipline::{Disciplines, bytes_per_second};
 use super::messages::{CARD, ROOT, ROOT_HANDLE, class, class_of, dropped, every_discipline, filter, netem, root};
@@ -13,11 +13,11 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 
-/// Address of all interfaces, so that both ends of a pair take each other's frames without asking for addresses.
+/// Hardware address of all interfaces: with one common address, pairs need no ARP.
 const HARDWARE_ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Kind of the attribute with the other end of a pair, `VETH_INFO_PEER` in the C headers.
+/// Attribute type of a pair's other end, `VETH_INFO_PEER` in the C headers.
 const VETH_PEER: u16 = 1;
-/// Settings of the middle, below `/proc/sys/net/ipv4`.
+/// Settings of the middle namespace, below `/proc/sys/net/ipv4`.
 const FORWARDING: [(&str, &str); 3] =
     [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
 
@@ -25,18 +25,18 @@ fn failed(step: NetemStep) -> impl Fn(io::Error) -> EmulationError {
     move |source| EmulationError::Netem { step, source }
 }
 
-/// Packets that netem dropped since the start: by chance, and because a fault cut the link.
+/// Packets that netem has dropped since the start: by chance, and by cuts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drops {
     pub lost: u64,
     pub cut: u64,
 }
 
-/// The middle of a network.
+/// Middle namespace of a network.
 pub struct Fabric {
     middle: Namespace,
     netlink: Netlink,
-    /// Numbers of the interfaces towards the endpoints; the last is that towards the mirror.
+    /// Indices of the interfaces to the endpoints, followed by the mirror's.
     interfaces: Vec<u32>,
     ends: usize,
     disciplines: Disciplines,
@@ -47,7 +47,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Connects the namespaces: those of the plan's endpoints, that of the probes, and the mirror.
+    /// Connects the namespaces of the plan's endpoints, of the probes, and of the mirror.
     pub fn new(plan: &Plan, namespaces: &[&Namespace]) -> Result<Fabric, EmulationError> {
         let mut middle = Namespace::bare()?;
         let mirror = namespaces.len() - 1;
@@ -114,13 +114,13 @@ impl Fabric {
         self.netlink.ask(libc::RTM_NEWQDISC, flags, &body)
     }
 
-    /// Delays probes by this time in nanoseconds, less the correction.
+    /// Sets the delay of probes, from which the correction is subtracted, in nanoseconds.
     pub fn mirror(&mut self, delay_ns: u64) -> io::Result<()> {
         self.probe_delay_ns = delay_ns;
         self.set(self.ends, self.interfaces.len() - 1, 0)
     }
 
-    /// Shortens all delays by the time that the kernel itself takes.
+    /// Subtracts the kernel's own processing time from all delays.
     pub fn correct(&mut self, correction_ns: u64) -> io::Result<()> {
         self.disciplines.set_correction(correction_ns);
         self.mirror(self.probe_delay_ns)?;
@@ -132,9 +132,9 @@ impl Fabric {
         Ok(())
     }
 
-    /// Makes a change of the plan.
+    /// Applies a change of the plan.
     pub fn change(&mut self, change: &Change) -> io::Result<()> {
-        // What was dropped until now belongs to the state until now.
+        // Attribute the drops so far to the state before the change.
         self.count()?;
         for (from, to) in self.disciplines.change(change) {
             self.set(from, to, 0)?;
@@ -161,20 +161,20 @@ impl Fabric {
         Ok(self.drops)
     }
 
-    /// Returns the packets that an endpoint did not take from the middle, or the middle not from it.
+    /// Returns the packets dropped between an endpoint and the middle, in either direction.
     pub fn not_taken(&self) -> io::Result<u64> {
         self.middle.interfaces().map(|all| all.iter().map(|one| one.not_sent).sum())
     }
 }
 
-/// Creates a pair of interfaces: `name` in the namespace of the socket, and the endpoint's in its namespace.
+/// Creates a pair of interfaces: `name` in the socket's namespace, and the endpoint's own in the endpoint's namespace.
 fn pair(netlink: &mut Netlink, name: &str, end: &Namespace, mtu_bytes: u32) -> io::Result<()> {
     let common = |name: &str| {
         let mut body = vec![0; LINK_BYTES];
         attribute(&mut body, libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
         attribute(&mut body, libc::IFLA_ADDRESS, &HARDWARE_ADDRESS);
         attribute(&mut body, libc::IFLA_MTU, &mtu_bytes.to_ne_bytes());
-        // A loss hits one packet, not several in one buffer.
+        // No segmentation offload, so that a loss hits one packet rather than a buffer of several.
         attribute(&mut body, libc::IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
         body
     };
@@ -189,7 +189,7 @@ fn pair(netlink: &mut Netlink, name: &str, end: &Namespace, mtu_bytes: u32) -> i
     netlink.ask(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
 }
 
-/// Sets the card of an endpoint. Call it in the endpoint's namespace.
+/// Sets the rate of an endpoint's interface. Call it in the endpoint's namespace.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -207,7 +207,7 @@ pub fn send_card(netlink: &mut Netlink, ps_per_byte: u64) -> io::Result<()> {
     netlink.ask(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
 }
 
-/// Address of an endpoint's interface: the mirror is the last.
+/// Returns the address of an endpoint's interface. The mirror is the last endpoint.
 pub fn address_in(end: usize, all: usize) -> Ipv4Addr {
     if end + 1 == all { MIRROR } else { address_of(end) }
 }

@@ -5,19 +5,19 @@ use crate::emulation::netlink::{attribute, find, u32_at};
 use quorate_simulator::links::Loss;
 use std::net::Ipv4Addr;
 
-/// Parent of the discipline of a whole interface.
+/// Parent handle of an interface's root discipline.
 pub const ROOT: u32 = u32::MAX;
-/// Handle of such a discipline.
+/// Handle of a root discipline.
 pub const ROOT_HANDLE: u32 = 1 << 16;
-/// Class of a receiver's card, the parent of the senders' classes.
+/// Class of a receiver's interface, the parent of the senders' classes.
 pub const CARD: u32 = ROOT_HANDLE | 1;
 
 /// Bytes of an Ethernet header, which are no part of an IP packet.
 pub const ETHERNET_BYTES: i32 = 14;
 const TC_BYTES: usize = 20;
-/// Units of 64 ns that a receiver's card may be late without losing capacity.
+/// Maximum debt of a receiver's interface that costs it no capacity, in units of 64 ns.
 const BURST: u32 = 100_000 / 64;
-/// Bytes that one sender may send before the next has its turn at a receiver's card.
+/// Bytes per sender in each round of a receiver's round robin.
 const QUANTUM: u32 = 1514;
 
 const NETEM_DELAY_DISTRIBUTION: u16 = 2;
@@ -37,7 +37,7 @@ const U32_SELECTOR: u16 = 5;
 const STAB_BASE: u16 = 1;
 const STATISTICS_QUEUE: u16 = 3;
 
-/// Returns the class of a sender at the interface of each receiver, and the handle of its discipline.
+/// Returns the class of a sender at each receiver's interface, and the handle of its discipline.
 pub fn class_of(end: usize) -> (u32, u32) {
     let number = end as u32 + 2;
     (ROOT_HANDLE | number, number << 16)
@@ -53,7 +53,7 @@ fn object(interface: u32, handle: u32, parent: u32, info: u32, kind: &str) -> Ve
     body
 }
 
-/// Appends a table of sizes that takes the Ethernet header off every packet's length.
+/// Appends a size table that subtracts the Ethernet header from every packet's length.
 fn without_header(body: &mut Vec<u8>) {
     let mut base = vec![0; 24];
     base[4..8].copy_from_slice(&(-ETHERNET_BYTES).to_ne_bytes());
@@ -69,7 +69,7 @@ pub fn netem(interface: u32, handle: u32, parent: u32, discipline: &Discipline) 
         Loss::Independent { probability } => fraction(probability),
         Loss::Bursts { .. } => 0,
     };
-    // Latency, limit, loss, gap, duplication and jitter; latency and jitter follow with 64 bits.
+    // Latency, limit, loss, gap, duplication and jitter; latency and jitter follow as 64-bit values.
     let mut options: Vec<u8> =
         [0, LIMIT_PACKETS, probability, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
     attribute(&mut options, NETEM_LATENCY_64, &discipline.delay_ns.to_ne_bytes());
@@ -77,7 +77,7 @@ pub fn netem(interface: u32, handle: u32, parent: u32, discipline: &Discipline) 
     attribute(&mut options, NETEM_SEED, &discipline.seed.to_ne_bytes());
     if let Some(rate) = discipline.rate {
         let short = u32::try_from(rate).unwrap_or(u32::MAX);
-        // The rate. Overheads and cells do not exist here, so they are 0.
+        // The rate. There are no overheads or cells here, so these fields are 0.
         let plain: Vec<u8> = [short, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
         attribute(&mut options, NETEM_RATE, &plain);
         attribute(&mut options, NETEM_RATE_64, &rate.to_ne_bytes());
@@ -87,7 +87,7 @@ pub fn netem(interface: u32, handle: u32, parent: u32, discipline: &Discipline) 
         attribute(&mut options, NETEM_DELAY_DISTRIBUTION, &entries);
     }
     if let Loss::Bursts { enter, leave, good, bad } = discipline.loss {
-        // The kernel's third number is the probability that a packet passes in the bad state.
+        // The kernel's third number is the probability that a packet gets through in the bad state.
         let model: Vec<u8> =
             [enter, leave, 1.0 - bad, good].into_iter().flat_map(|share| fraction(share).to_ne_bytes()).collect();
         let mut nested = Vec::new();
@@ -101,12 +101,12 @@ pub fn netem(interface: u32, handle: u32, parent: u32, discipline: &Discipline) 
     body
 }
 
-/// Returns a probability as the kernel writes it.
+/// Returns a probability in the kernel's fixed-point format.
 fn fraction(probability: f64) -> u32 {
     (probability.clamp(0.0, 1.0) * f64::from(u32::MAX)).round() as u32
 }
 
-/// Returns a request for the root of an interface with classes. Packets without a class pass at once.
+/// Returns a request for an interface's root discipline with classes. Packets without a class are not delayed.
 pub fn root(interface: u32) -> Vec<u8> {
     let mut body = object(interface, ROOT_HANDLE, ROOT, 0, "htb");
     // Version, divisor of quanta, default class, and two that the kernel fills in.
@@ -118,9 +118,10 @@ pub fn root(interface: u32) -> Vec<u8> {
     body
 }
 
-/// Returns a request for a class: of a card with this rate in bytes per second, or of a sender that borrows from it.
+/// Returns a request for a class: an interface's, with this rate in bytes per second, or a sender's, which borrows from
+/// it.
 pub fn class(interface: u32, class: u32, parent: u32, rate: Option<u64>) -> Vec<u8> {
-    /// A layer below that needs no table of times.
+    /// Link layer without a rate table.
     const ETHERNET: u8 = 1;
     let mut body = object(interface, class, parent, 0, "htb");
     let ceiling = rate.unwrap_or(NO_TIME);
@@ -142,9 +143,9 @@ pub fn class(interface: u32, class: u32, parent: u32, rate: Option<u64>) -> Vec<
 
 /// Returns a request for a filter that puts a sender's packets into its class.
 pub fn filter(interface: u32, source: Ipv4Addr, class: u32) -> Vec<u8> {
-    /// Priority of the filter, and IPv4 in the network's order.
+    /// Priority of the filter, and IPv4 in network byte order.
     const INFO: u32 = 1 << 16 | (libc::ETH_P_IP as u16).to_be() as u32;
-    /// Offset of the source's address in a header.
+    /// Offset of the source address in an IPv4 header.
     const SOURCE: i32 = 12;
     let mut body = object(interface, 0, ROOT_HANDLE, INFO, "u32");
     // Terminal, no shift, one key, padding; offsets and a hash, all 0; the key: mask, value, offset, mask of the offset.
@@ -161,16 +162,16 @@ pub fn filter(interface: u32, source: Ipv4Addr, class: u32) -> Vec<u8> {
     body
 }
 
-/// Returns a request for all disciplines of a namespace.
+/// Returns a request for all disciplines in a namespace.
 pub fn every_discipline() -> Vec<u8> {
     vec![0; TC_BYTES]
 }
 
-/// Reads the interface and the handle of a discipline, and the packets that it dropped.
+/// Decodes a discipline's interface, its handle, and its number of dropped packets.
 pub fn dropped(discipline: &[u8]) -> Option<(u32, u32, u64)> {
     let attributes = discipline.get(TC_BYTES..)?;
     let queue = find(find(attributes, libc::TCA_STATS2)?, STATISTICS_QUEUE)?;
-    // Packets and bytes in the queue come first.
+    // The queued packets and bytes precede the drops.
     let drops = queue.get(8..12).map(|_| u32_at(queue, 8))?;
     Some((u32_at(discipline, 4), u32_at(discipline, 8), u64::from(drops)))
 }

@@ -1,8 +1,8 @@
-//! The kernel's netem in place of the router: pairs of virtual interfaces from each endpoint to a namespace in the
-//! middle, which forwards the packets, and a discipline of traffic control for each link.
+//! The kernel's netem in place of the router: pairs of virtual interfaces connect each endpoint to a namespace in the
+//! middle, which forwards the packets, with a traffic-control discipline for each link.
 //!
-//! A packet passes the sender's card (netem with a rate, at the endpoint's interface), the link (netem in the class of
-//! its sender, at the middle's interface to the receiver) and the receiver's card (the root of these classes).
+//! A packet passes the sender's interface (netem with a rate, at the endpoint), the link (netem in its sender's class,
+//! at the middle's interface to the receiver) and the receiver's interface (the root of these classes).
 
 mod discipline;
 mod fabric;
@@ -24,28 +24,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The namespaces of a network over netem.
+/// The namespaces of a netem network.
 pub struct Ends {
-    /// Those of the plan's endpoints, and after them that of the probes.
+    /// Namespaces of the plan's endpoints, followed by the probes' namespace.
     pub namespaces: Vec<Namespace>,
-    /// Where probes arrive.
+    /// Destination of probes.
     pub mirror: Namespace,
 }
 
-/// A running network over netem.
+/// A running netem network.
 pub struct Netem {
     fabric: Arc<Mutex<Fabric>>,
-    /// Sockets in the endpoints' namespaces, for the counters of their cards.
+    /// Sockets in the endpoints' namespaces, for their interfaces' counters.
     cards: Vec<Netlink>,
     changes: Vec<(Duration, Change)>,
     changer: Option<Changer>,
     before: Totals,
 }
 
-/// Thread that makes the changes of a plan.
+/// Thread that applies the changes of a plan.
 struct Changer {
     thread: JoinHandle<io::Result<()>>,
-    /// Ends the thread when it is dropped.
+    /// Ends the thread on drop.
     stop: Sender<()>,
 }
 
@@ -62,7 +62,7 @@ impl Netem {
     /// Creates the namespaces and everything between them.
     ///
     /// # Errors
-    /// If this process may not, or the kernel lacks what it takes.
+    /// If this process lacks the privileges, or the kernel lacks a feature.
     pub fn start(plan: &Plan, settings: &TcpSettings) -> Result<(Netem, Ends), EmulationError> {
         let create = |_| Namespace::bare();
         let mut namespaces = (0..=plan.ends).map(create).collect::<Result<Vec<_>, _>>()?;
@@ -98,7 +98,7 @@ impl Netem {
         self.fabric.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delays probes by this time in nanoseconds, less the correction.
+    /// Sets the delay of probes, from which the correction is subtracted, in nanoseconds.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -106,7 +106,7 @@ impl Netem {
         self.fabric().mirror(delay_ns)
     }
 
-    /// Takes this many nanoseconds off the travel of each packet.
+    /// Subtracts this many nanoseconds from each packet's delay.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -114,10 +114,10 @@ impl Netem {
         self.fabric().correct(correction_ns)
     }
 
-    /// Resets the counters, and begins with the changes of the plan.
+    /// Resets the counters, and starts the plan's changes.
     ///
     /// # Errors
-    /// If the kernel does not report its counters, or there can be no thread.
+    /// If the kernel does not report its counters, or a thread cannot be started.
     pub fn begin(&mut self, namespaces: &[Namespace]) -> io::Result<()> {
         self.before = self.totals(namespaces)?;
         let (fabric, changes, began) = (Arc::clone(&self.fabric), std::mem::take(&mut self.changes), Instant::now());
@@ -138,7 +138,7 @@ impl Netem {
         Ok(())
     }
 
-    /// Ends the changes, and returns what happened since [`Netem::begin`].
+    /// Ends the changes, and returns the counters since [`Netem::begin`].
     ///
     /// # Errors
     /// If the kernel refused a change or does not report its counters.
@@ -161,7 +161,7 @@ impl Netem {
         Ok(Outcome { counts, cpu: None, not_written, priority: None })
     }
 
-    /// Reads the counters. What endpoints send to the namespace of the probes is no part of the network.
+    /// Reads the counters. Traffic from endpoints to the probes' namespace does not belong to the network.
     fn totals(&mut self, namespaces: &[Namespace]) -> io::Result<Totals> {
         let (control, ends) = namespaces.split_last().expect("there is always that of the probes");
         let mut sent = Traffic::default();
@@ -190,7 +190,7 @@ impl Drop for Netem {
     fn drop(&mut self) {
         if let Some(Changer { thread, stop }) = self.changer.take() {
             drop(stop);
-            // Errors do not matter any more.
+            // Best effort: nobody can handle an error in `drop`.
             let _ = thread.join();
         }
     }

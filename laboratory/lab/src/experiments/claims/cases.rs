@@ -1,4 +1,4 @@
-//! Finds the cells that a claim is about.
+//! Finds the cells of a claim.
 
 use crate::experiments::axes::{Cell, Plan};
 use crate::experiments::file::{Claim, Pick, Relation, Selection};
@@ -10,7 +10,7 @@ use crate::experiments::value::Value;
 pub struct Case {
     /// The point in words; empty if there is only one.
     pub at: String,
-    /// The values that the relation compares, in its order. A crossing has those of `first`, then those of `second`.
+    /// The values that the relation compares, in its order: for a crossing, `first` and then `second`.
     pub terms: Vec<Term>,
 }
 
@@ -18,13 +18,13 @@ pub struct Case {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Term {
     pub label: String,
-    /// The value on the axis of the relation, if that is a number.
+    /// The value on the relation's axis, if it is a number.
     pub at: Option<f64>,
-    /// Indices of cells; the figure is reduced over them.
+    /// Indices of the cells over which the figure is reduced.
     pub cells: Vec<usize>,
 }
 
-/// Returns what a claim is judged on in a plan.
+/// Returns the instrument that judges a claim in a plan.
 pub fn instrument_of(claim: &Claim, plan: &Plan) -> Instrument {
     claim.instrument.unwrap_or(plan.instruments[0])
 }
@@ -32,7 +32,7 @@ pub fn instrument_of(claim: &Claim, plan: &Plan) -> Instrument {
 /// Returns the cases of a claim.
 ///
 /// # Errors
-/// If the plan has no cells that the claim can be judged on, with the reason.
+/// If the plan lacks the cells to judge the claim, with the reason.
 pub fn cases(plan: &Plan, claim: &Claim) -> Result<Vec<Case>, String> {
     let instrument = instrument_of(claim, plan);
     if !plan.instruments.contains(&instrument) {
@@ -57,7 +57,7 @@ pub fn cases(plan: &Plan, claim: &Claim) -> Result<Vec<Case>, String> {
 }
 
 impl Relation {
-    /// Returns the axes that it names.
+    /// Returns the axes that the relation names.
     pub fn axes(&self) -> Vec<&str> {
         match self {
             Relation::Order { by, .. } => vec![by],
@@ -71,7 +71,8 @@ impl Relation {
     }
 }
 
-/// Returns the cells that meet all conditions. Values come first, then the smallest and largest among what is left.
+/// Returns the cells that meet all conditions. Conditions on values apply first; smallest and largest apply to the
+/// remaining cells.
 pub fn select(plan: &Plan, mut cells: Vec<usize>, selection: &Selection) -> Vec<usize> {
     for (axis, pick) in &selection.0 {
         if let Pick::OneOf(values) = pick {
@@ -91,7 +92,7 @@ pub fn select(plan: &Plan, mut cells: Vec<usize>, selection: &Selection) -> Vec<
     cells
 }
 
-/// Divides cells by their values on all axes but the named ones; in words: only the axes on which they differ.
+/// Groups cells by their values on all axes except the named ones, described by the axes on which the groups differ.
 fn groups(plan: &Plan, cells: &[usize], named: &[&str]) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
     for cell in cells {
@@ -166,7 +167,7 @@ fn terms(plan: &Plan, relation: &Relation, cells: Vec<usize>) -> Result<Vec<Term
     }
 }
 
-/// Returns a term for each value of an axis, the lowest first.
+/// Returns a term for each value of an axis, in ascending order.
 fn steps(plan: &Plan, along: &str, cells: &[usize]) -> Result<Vec<Term>, String> {
     let mut terms: Vec<Term> = Vec::new();
     for cell in cells {
@@ -182,7 +183,7 @@ fn steps(plan: &Plan, along: &str, cells: &[usize]) -> Result<Vec<Term>, String>
     if terms.len() < 2 { Err(format!("has fewer than two values of {along}")) } else { Ok(terms) }
 }
 
-/// Returns a remark about the values of a selection that the program does not have yet.
+/// Returns a remark about values of a selection that the program does not support yet.
 fn not_yet(plan: &Plan, selection: &Selection) -> String {
     let mut remark = String::new();
     for (axis, pick) in &selection.0 {

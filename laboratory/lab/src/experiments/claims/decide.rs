@@ -8,12 +8,12 @@ use crate::experiments::names::Direction;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
     pub label: String,
-    /// The value on the axis of the relation.
+    /// Value on the relation's axis.
     pub at: Option<f64>,
     pub figure: Estimate,
 }
 
-/// Decides a relation, and writes the numbers that it was decided on.
+/// Decides a relation, and returns the numbers behind the decision as text.
 pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
     match relation {
         Relation::Bound { limits } => {
@@ -28,7 +28,7 @@ pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
         Relation::Ratio { limits, .. } => {
             let [a, b] = readings else { return (Truth::Open, "a ratio needs two figures".to_owned()) };
             if b.figure.low == 0.0 && b.figure.high == 0.0 {
-                // An undefined ratio lies within no limits, however often the cells are run again.
+                // An undefined ratio lies within no limits, and repetitions do not change that.
                 return (Truth::Fails, format!("{}: no ratio, as the denominator is 0", list(readings)));
             }
             let ratio = a.figure.over(&b.figure);
@@ -57,7 +57,7 @@ pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
     }
 }
 
-/// Compares a figure with that of another instrument, for all values within the interval of either.
+/// Compares a figure with another instrument's, over all values within both intervals.
 fn agreement(tolerance: Tolerance, is_share: bool, readings: &[Reading]) -> (Truth, String) {
     let [Reading { figure: own, .. }, Reading { figure: other, .. }] = readings else {
         return (Truth::Open, "an agreement needs two figures".to_owned());
@@ -98,7 +98,7 @@ fn trend(direction: Direction, tolerance_percent: f64, readings: &[Reading]) -> 
     Truth::all(readings.windows(2).map(is_step).chain([is_strict(first, last)]))
 }
 
-/// No figure is more than this percentage above another.
+/// Decides that no figure exceeds another by more than this percentage.
 fn flat(readings: &[Reading], within_percent: f64) -> Truth {
     let factor = 1.0 + within_percent / 100.0;
     let pairs = readings.iter().enumerate().flat_map(|(at, a)| {
@@ -122,7 +122,8 @@ fn crossing(side: Side, limits: Limits, readings: &[Reading]) -> (Truth, String)
     (found.within(limits), text)
 }
 
-/// Where on an axis something happens first: between `earliest` and `latest`; infinite if it may not happen at all.
+/// Position on an axis at which something first happens, between `earliest` and `latest`; infinite if it may never
+/// happen.
 struct Found {
     earliest: f64,
     latest: f64,
@@ -145,7 +146,7 @@ fn first_of(truths: impl Iterator<Item = (Option<f64>, Truth)>) -> Found {
 }
 
 impl Found {
-    /// Returns whether it happens within limits.
+    /// Returns whether the position lies within limits.
     fn within(&self, limits: Limits) -> Truth {
         let outside =
             limits.min.is_some_and(|min| self.latest < min) || limits.max.is_some_and(|max| self.earliest > max);

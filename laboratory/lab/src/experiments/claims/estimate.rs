@@ -1,4 +1,4 @@
-//! Estimates of figures, and relations between them that hold, fail, or cannot be told.
+//! Estimates of figures. A relation between them holds, fails or is undecided.
 
 use crate::experiments::statistics::Summary;
 use quorate_types::text::group;
@@ -16,11 +16,11 @@ pub struct Estimate {
 /// Result of comparing estimates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
-    /// For all values within the intervals.
+    /// True for all values within the intervals.
     Holds,
-    /// For none of them.
+    /// True for none of the values within the intervals.
     Fails,
-    /// For some.
+    /// True for some values within the intervals, and false for others.
     Open,
 }
 
@@ -34,7 +34,7 @@ impl Truth {
         }
     }
 
-    /// Returns the truth of "all of them hold".
+    /// Returns the conjunction.
     pub fn all(truths: impl IntoIterator<Item = Truth>) -> Truth {
         truths.into_iter().fold(Truth::Holds, |all, truth| match (all, truth) {
             (Truth::Fails, _) | (_, Truth::Fails) => Truth::Fails,
@@ -45,7 +45,7 @@ impl Truth {
 }
 
 impl Estimate {
-    /// Returns a value without uncertainty.
+    /// Returns an estimate without uncertainty.
     pub fn exact(value: f64) -> Estimate {
         Estimate { mean: value, low: value, high: value }
     }
@@ -56,14 +56,14 @@ impl Estimate {
         Estimate { mean: summary.mean, low: interval.0, high: interval.1 }
     }
 
-    /// Combines estimates by a function that never falls when one of its arguments rises.
+    /// Combines estimates by a function that is non-decreasing in each argument.
     pub fn monotone(estimates: &[Estimate], of: impl Fn(&[f64]) -> f64) -> Estimate {
         let apply = |part: fn(&Estimate) -> f64| of(&estimates.iter().map(part).collect::<Vec<_>>());
         Estimate { mean: apply(|own| own.mean), low: apply(|own| own.low), high: apply(|own| own.high) }
     }
 
-    /// Returns the estimate of `self` by `other`, whose intervals may be independent of each other: from the least
-    /// possible ratio to the largest. It is unknown if `other` may be 0 or less.
+    /// Returns the quotient `self / other`, from the smallest possible ratio to the largest, without assuming
+    /// correlation. Its uncertainty is unknown if `other` may be 0 or less.
     pub fn over(&self, other: &Estimate) -> Estimate {
         let mean = self.mean / other.mean;
         if other.low <= 0.0 || ![self.low, self.high, other.high].iter().all(|end| end.is_finite()) {
@@ -74,7 +74,7 @@ impl Estimate {
         Estimate { mean, low, high }
     }
 
-    /// Returns the estimate times a factor above 0.
+    /// Returns the estimate multiplied by a positive factor.
     pub fn times(&self, factor: f64) -> Estimate {
         Estimate { mean: self.mean * factor, low: self.low * factor, high: self.high * factor }
     }
@@ -95,12 +95,12 @@ impl Estimate {
         Truth::new(min <= self.low && self.high <= max, self.high < min || max < self.low)
     }
 
-    /// Returns whether anything is known about the uncertainty.
+    /// Returns whether the uncertainty is known.
     pub fn is_bounded(&self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
 
-    /// Writes the mean and the interval: `31,200 (29,900 to 32,500)`.
+    /// Formats the mean and the interval: `31,200 (29,900 to 32,500)`.
     pub fn shown(&self) -> String {
         match (self.is_bounded(), self.low == self.high) {
             (true, true) => shown(self.mean),
@@ -111,7 +111,7 @@ impl Estimate {
     }
 }
 
-/// Writes a number with three significant digits, or all digits before the point.
+/// Formats a number with three significant digits, or with all digits before the decimal point.
 pub fn shown(number: f64) -> String {
     if !number.is_finite() {
         return if number.is_nan() { "undefined".to_owned() } else { "unlimited".to_owned() };

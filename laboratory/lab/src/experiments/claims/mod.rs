@@ -1,9 +1,9 @@
 //! Judges claims on rows.
 //!
-//! A relation holds if it holds for all values within the intervals of its figures, does not hold if it fails for all
-//! of them, and is undecided otherwise. The intervals of different cells are taken as independent, so narrower
-//! intervals can turn an undecided claim into a decided one, never a decided one into another. A single run says
-//! nothing about its uncertainty and decides nothing, unless its instrument is exact.
+//! A relation holds if it is true for all values within its figures' intervals, does not hold if it is false for all of
+//! them, and is undecided otherwise. The intervals of different cells count as independent, so narrower intervals can
+//! decide an undecided claim but never reverse a decision. A single run does not show its uncertainty and decides
+//! nothing, unless its instrument is exact.
 //!
 //! A claim covers all its points. It does not hold if it fails at one of them, even if others could not be measured.
 
@@ -24,7 +24,7 @@ use crate::experiments::row::Row;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Maximum number of points that a judgement writes out; the rest is counted.
+/// Maximum number of points that a judgement lists; the rest are counted.
 const MAX_POINTS_SHOWN: usize = 3;
 
 /// Result of judging a claim.
@@ -33,12 +33,12 @@ pub struct Judgement {
     pub id: String,
     pub text: String,
     pub verdict: Verdict,
-    /// The numbers, or why there are none.
+    /// The numbers, or the reason why there are none.
     pub measured: String,
-    /// What the paper measured.
+    /// The paper's measurement.
     pub paper: String,
     pub instrument: Instrument,
-    /// Why ours overturns it; only with [`Verdict::Fails`].
+    /// Why our results overturn the paper's; only with [`Verdict::Fails`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overturned: Option<String>,
 }
@@ -95,7 +95,7 @@ fn judge_case(plan: &Plan, claim: &Claim, readings: &Readings, case: &Case, poin
     (verdict, if case.at.is_empty() { text } else { format!("{}: {text}", case.at) })
 }
 
-/// Returns the verdict about all points together.
+/// Returns the verdict on all points together.
 fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     let verdicts: Vec<Verdict> = verdicts.collect();
     let order = [Verdict::Fails, Verdict::NotMeasurable, Verdict::Undecided, Verdict::Holds];
@@ -110,7 +110,7 @@ fn verdict_of(truth: Truth) -> Verdict {
     }
 }
 
-/// Writes the points that decided, and counts the others.
+/// Lists the decisive points, and counts the others.
 fn describe(claim: &Claim, verdict: Verdict, found: &[(Verdict, String)]) -> String {
     let deciding: Vec<&str> = found.iter().filter(|(own, _)| *own == verdict).map(|(_, text)| text.as_str()).collect();
     let shown = deciding[..deciding.len().min(MAX_POINTS_SHOWN)].join(" | ");

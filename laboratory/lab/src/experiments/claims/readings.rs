@@ -14,14 +14,13 @@ use crate::experiments::statistics::{AGREEMENT_CONFIDENCE, CONFIDENCE, Summary, 
 pub struct Readings<'r> {
     vocabulary: Vocabulary,
     exact: Vec<bool>,
-    /// Why cells could not be run.
+    /// Reasons why cells could not be run.
     obstacles: Vec<Option<&'r str>>,
     rows: Vec<Vec<&'r Row>>,
 }
 
 impl<'r> Readings<'r> {
-    /// Sorts rows by cell. Rows of other experiments, profiles and cells are ignored, and so is a second row of the
-    /// same repetition.
+    /// Sorts rows by cell. Ignores rows of other experiments, profiles and cells, and duplicate repetitions.
     pub fn new(plan: &Plan, rows: &'r [Row]) -> Readings<'r> {
         let mut sorted: Vec<Vec<&Row>> = vec![Vec::new(); plan.cells.len()];
         let mut obstacles = vec![None; plan.cells.len()];
@@ -38,7 +37,7 @@ impl<'r> Readings<'r> {
         Readings { vocabulary: plan.experiment.vocabulary, exact, obstacles, rows: sorted }
     }
 
-    /// Returns why a cell could not be run here.
+    /// Returns the reason why a cell could not be run here.
     pub fn obstacle(&self, cell: usize) -> Option<&'r str> {
         self.obstacles[cell]
     }
@@ -48,8 +47,8 @@ impl<'r> Readings<'r> {
         &self.rows[cell]
     }
 
-    /// Returns the summary of a figure of a cell. A share of counted things is that of all runs together, with its
-    /// exact interval.
+    /// Returns the summary of a cell's figure. A share of counted things is pooled over all runs and has its exact
+    /// interval.
     ///
     /// # Errors
     /// If there are no rows, a run failed, or a row lacks the figure.
@@ -76,8 +75,8 @@ impl<'r> Readings<'r> {
         })
     }
 
-    /// Returns hits and trials of all runs together behind a share of counted things; `None` if the figure is no such
-    /// share, or a run did not count.
+    /// Returns the hits and trials behind a share of counted things, pooled over all runs; `None` if the figure is no
+    /// such share, or a run did not count.
     fn counts(&self, cell: usize, figure: &str) -> Option<(u64, u64)> {
         let count = self.vocabulary.count_of(figure)?;
         let counted = self.rows(cell).iter().map(|row| {
@@ -94,13 +93,13 @@ impl<'r> Readings<'r> {
         Ok(if is_exact { Estimate::exact(summary.mean) } else { Estimate::of(&summary) })
     }
 
-    /// Reads a term of a claim that is judged at a number of `points`.
+    /// Reads a term of a claim that is judged at `points` points.
     ///
     /// # Errors
     /// As for [`Readings::summary`], with the cell.
     pub fn read(&self, plan: &Plan, claim: &Claim, term: &Term, points: usize) -> Result<Reading, String> {
         let is_agreement = matches!(claim.relation, Relation::Agreement { .. });
-        // All points together fail by chance no more often than a single one would.
+        // Bonferroni: all points together fail by chance no more often than a single one would.
         let confidence = 1.0 - (1.0 - AGREEMENT_CONFIDENCE) / points.max(1) as f64;
         let one = |cell: &usize| {
             let mut estimate = self.estimate(*cell, &claim.figure);

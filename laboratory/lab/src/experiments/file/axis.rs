@@ -1,4 +1,4 @@
-//! `[[axis]]`: what is varied.
+//! `[[axis]]`: the varied keys and their values.
 
 use crate::experiments::names::Instrument;
 use crate::experiments::source::{Node, Table};
@@ -10,38 +10,38 @@ use serde::{Deserialize, Serialize};
 pub const MAX_AXIS_VALUES: usize = 1000;
 /// Computed values are rounded to this many significant digits, so that 0.1 * 3 is 0.3.
 const SIGNIFICANT_DIGITS: usize = 12;
-/// Names that mean something else where an axis may stand.
+/// Axis names with another meaning in files.
 const RESERVED: &[&str] = &["instrument", "profile", "repetition"];
 const KEYS: &[&str] = &["key", "name", "values", "from", "to", "step", "factor", "times", "together", "not_yet"];
 
-/// Keys of a value for every instrument.
+/// Keys of a value that apply to every instrument.
 type Common = Vec<(String, Value)>;
-/// Keys of a value for one instrument each.
+/// Keys of a value that apply to one instrument each.
 type Own = Vec<(Instrument, String, Value)>;
 
-/// Something that is varied: one key, or several that go together.
+/// Varied key, or several keys that vary together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// As claims and plots call it: `name`, or else `key`, or the keys that go together, joined with `+`.
+    /// Name in claims and plots: `name`, or else `key`, or the keys that vary together, joined with `+`.
     pub name: String,
-    /// The keys of the specification that it sets.
+    /// Keys of the specification that it sets.
     pub keys: Vec<String>,
-    /// The values are multiplied by the value of this key.
+    /// Key whose value multiplies the axis's values.
     pub times: Option<String>,
     pub entries: Vec<Entry>,
-    /// Values that the program does not have yet: claims may name them, and no cell has them.
+    /// Values that the program does not support yet: claims may name them, and no cell has them.
     pub not_yet: Vec<Value>,
     /// File, line and key, for errors.
     pub place: String,
     coordinates: Vec<String>,
-    /// Where the entries of `together` have their coordinates from; `None` without `together`.
+    /// Source of the coordinates of `together` entries; `None` without `together`.
     places: Option<Places>,
 }
 
-/// Where the entries of `together` have their coordinates from.
+/// Source of the coordinates of `together` entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Places {
-    /// The keys that they set.
+    /// The keys that the entries set.
     Settings,
     /// `at` or `label`, under the axis's name.
     Name,
@@ -59,13 +59,13 @@ pub struct Entry {
     pub own: Vec<(Instrument, String, Value)>,
 }
 
-/// Where a cell stands on an axis.
+/// Position of a cell on an axis.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Coordinate {
     pub name: String,
-    /// A number, a text or a flag, never a list.
+    /// A number, a text or a flag; never a list.
     pub value: Value,
-    /// For readers, if the value does not say enough.
+    /// Text for readers, if the value alone is unclear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -159,7 +159,7 @@ impl Axis {
         Ok(axis)
     }
 
-    /// Returns the axis with the values that a profile gives it.
+    /// Returns the axis with a profile's values.
     pub(crate) fn with(&self, node: &Node) -> Result<Axis, Fault> {
         let mut axis = Axis { entries: Vec::new(), place: node.place(), ..self.clone() };
         if node.is_table() {
@@ -185,7 +185,7 @@ impl Axis {
         Ok(axis)
     }
 
-    /// Finds one of the entries by its label or its value of `at`.
+    /// Finds an entry by its label or its value of `at`.
     fn pick(&self, node: &Node) -> Result<Entry, Fault> {
         if self.places == Some(Places::Table) {
             return Err(node.fault("is no table", "write the tables of the values to keep, as in the axis"));
@@ -261,7 +261,7 @@ impl Axis {
         Ok(Entry { coordinates, settings, own })
     }
 
-    /// Reads `at` or `label` as the place on an axis with a name.
+    /// Reads `at` or `label` as the position on a named axis.
     fn entry_at(&self, table: &Table, label: Option<String>, settings: Common, own: Own) -> Result<Entry, Fault> {
         let at = table.get("at").map(|at| at.value()).transpose()?;
         let value = at.or_else(|| label.clone().map(Value::Text)).filter(|at| !matches!(at, Value::List(_)));
@@ -271,7 +271,7 @@ impl Axis {
         Ok(Entry { coordinates: vec![Coordinate { name: self.name.clone(), value, label }], settings, own })
     }
 
-    /// Reads `at` as a table of places.
+    /// Reads `at` as a table of positions.
     fn entry_in(&self, table: &Table, label: Option<String>, settings: Common, own: Own) -> Result<Entry, Fault> {
         let at = table.need("at")?.table()?;
         at.known(&self.coordinates())?;
@@ -338,7 +338,7 @@ impl Coordinate {
     }
 }
 
-/// Reads the keys of a value that go together, and in tables named like an instrument, those of that instrument.
+/// Reads the keys of a value that vary together, and the keys for one instrument in tables named after it.
 fn settings_of(table: &Table) -> Result<(Common, Own), Fault> {
     let (mut common, mut own) = (Vec::new(), Vec::new());
     for (key, node) in table.nodes().into_iter().filter(|(key, _)| key != "label" && key != "at") {
@@ -362,7 +362,7 @@ fn read_list(node: &Node) -> Result<Vec<Value>, Fault> {
     node.list()?.iter().map(Node::value).collect()
 }
 
-/// Reads `from`, `to` and either `step` or `factor`. `to` belongs to the values if the steps reach it.
+/// Reads `from`, `to` and either `step` or `factor`. `to` is included if the steps reach it exactly.
 fn read_range(table: &Table) -> Result<Vec<Value>, Fault> {
     let hint = "write `values = [..]`, or `from`, `to` and `step` or `factor`";
     let (from, to) = match (table.get("from"), table.get("to")) {
@@ -392,7 +392,7 @@ fn read_range(table: &Table) -> Result<Vec<Value>, Fault> {
     for index in 0.. {
         let exact = if is_factor { first * by.powi(index) } else { first + by * f64::from(index) };
         let value = rounded(exact);
-        // Also ends a range whose steps are too small to move it.
+        // Also ends a range whose steps are too small to change the value.
         if value > last || values.len() > MAX_AXIS_VALUES {
             break;
         }

@@ -1,4 +1,4 @@
-//! `[[claim]]`: a relation that the results are judged by.
+//! `[[claim]]`: a relation by which results are judged.
 
 use crate::experiments::figures::Vocabulary;
 use crate::experiments::names::{ClaimKind, Direction, Instrument, Take};
@@ -10,24 +10,24 @@ use quorate_types::Fault;
 pub const MAX_CLAIMS: usize = 200;
 const COMMON: &[&str] = &["id", "text", "kind", "paper", "instrument", "overturned", "figure", "where", "over", "take"];
 
-/// A relation that the results satisfy or not.
+/// Relation that the results satisfy or not.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
     /// Unique within the file.
     pub id: String,
-    /// The sentence of the paper, in our words.
+    /// The paper's statement, in our words.
     pub text: String,
-    /// What the paper measured; empty if it gives no number.
+    /// The paper's measurement; empty if it gives no number.
     pub paper: String,
-    /// What it is judged on; `None`: the first instrument of the plan.
+    /// Instrument that judges it; `None`: the first instrument of the plan.
     pub instrument: Option<Instrument>,
     /// Why our results overturn it, if they do.
     pub overturned: Option<String>,
     /// Name of the figure.
     pub figure: String,
-    /// Cells that count.
+    /// Cells to which the claim applies.
     pub selection: Selection,
-    /// Before the relation is judged, the figure is reduced to one value over these axes.
+    /// Axes over which the figure is reduced to one value before the relation is judged.
     pub over: Vec<String>,
     pub take: Take,
     pub relation: Relation,
@@ -35,35 +35,36 @@ pub struct Claim {
     pub place: String,
 }
 
-/// Limits: at least one is set. Values equal to a limit are within.
+/// Limits, at least one of which is set. Values equal to a limit are within.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     pub min: Option<f64>,
     pub max: Option<f64>,
 }
 
-/// The relation of a claim. It has to hold at every point: for each combination of values of the axes that the relation
-/// does not name.
+/// Relation of a claim. It has to hold at every point, that is, for each combination of values of the axes that the
+/// relation does not name.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Relation {
-    /// The figure rises from each of the values of axis `by` to the next, by more than a margin.
+    /// The figure rises from each value of axis `by` to the next, by more than a margin.
     Order { by: String, values: Vec<Value>, margin_percent: f64 },
-    /// The figure at one place, by that at another, lies within limits.
+    /// The figure at one position divided by the figure at another lies within limits.
     Ratio { numerator: Selection, denominator: Selection, limits: Limits },
-    /// Rises, falls: in every step along the axis, and from its first value to its last. A step may go against the
+    /// Rises or falls: in every step along the axis, and from its first value to its last. A step may go against the
     /// direction by up to the tolerance. Flat: no two values differ by more than the tolerance.
     Trend { along: String, direction: Direction, tolerance_percent: f64 },
     /// The figure lies within limits.
     Bound { limits: Limits },
-    /// The first value of the axis after which the figure is nowhere more than `rise_percent` higher lies within
-    /// limits. If it is the last value, the figure does not saturate, and only a lower limit alone is satisfied.
+    /// The saturation point lies within limits: the first value of the axis after which the figure is nowhere more than
+    /// `rise_percent` higher. If it is the last value, the figure does not saturate, and satisfies only a lower limit
+    /// without an upper one.
     Saturation { along: String, rise_percent: f64, limits: Limits },
-    /// No two values of the figure between these values of the axis differ by more than `within_percent`.
+    /// The figure differs by at most `within_percent` between these values of the axis.
     Plateau { along: String, from: f64, to: f64, within_percent: f64 },
-    /// The first value of the axis from which on `first` is more than `above` (or less than `below`) times `second`
-    /// lies within limits. If no value does, a lower limit alone is satisfied, and any upper limit is not.
+    /// The crossing lies within limits: the first value of the axis from which on `first` is more than `above` (or less
+    /// than `below`) times `second`. Without a crossing, only a lower limit without an upper one is satisfied.
     Crossing { along: String, first: Selection, second: Selection, side: Side, limits: Limits },
-    /// The figure is within a tolerance of that of the same cell on another instrument. A share of counted things must
+    /// The figure is within a tolerance of the same cell's figure on another instrument. A share of counted things must
     /// also have the other figure in its exact interval: at [`AGREEMENT_CONFIDENCE`], for all points of the claim
     /// together.
     ///
@@ -71,7 +72,7 @@ pub enum Relation {
     Agreement { with: Instrument, tolerance: Tolerance, is_share: bool },
 }
 
-/// How far a figure may be from another.
+/// Maximum difference between two figures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Tolerance {
     /// In the figure's unit.
@@ -87,7 +88,7 @@ pub enum Side {
     Below(f64),
 }
 
-/// Cells, by their coordinates: all conditions have to be met.
+/// Cells that meet all these conditions on their coordinates.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Selection(pub Vec<(String, Pick)>);
 
@@ -120,7 +121,7 @@ impl Selection {
         Ok(Selection(conditions))
     }
 
-    /// Reads a selection that has one value for each of its keys.
+    /// Reads a selection with one value per key.
     fn read_point(table: &Table, key: &str) -> Result<Selection, Fault> {
         let point = table.need(key)?.table()?;
         let selection = Selection::read(&point)?;
@@ -153,7 +154,7 @@ impl Limits {
         }
     }
 
-    /// Reads the limits of something that is never negative.
+    /// Reads the limits of a quantity that is never negative.
     fn read_of_positive(table: &Table, what: &str) -> Result<Limits, Fault> {
         let limits = Limits::read(table, what)?;
         if limits.max.is_none() && limits.min.is_some_and(|min| min <= 0.0) {
@@ -312,7 +313,7 @@ impl Relation {
     }
 }
 
-/// Reads two selections that fix the same axes, and differ.
+/// Reads two different selections on the same axes.
 fn read_points(table: &Table, first: &str, second: &str) -> Result<(Selection, Selection), Fault> {
     let (a, b) = (Selection::read_point(table, first)?, Selection::read_point(table, second)?);
     let sorted = |selection: &Selection| {

@@ -41,18 +41,18 @@ const KEYS: &[&str] = &[
 /// An experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Experiment {
-    /// As errors call the file.
+    /// File name in errors.
     pub file: String,
-    /// The name of the file without `.toml`.
+    /// File name without `.toml`.
     pub id: String,
     pub title: String,
-    /// `transports`, `signatures`, `lossmodel`, `pipeline`, `framework`, or the user's own word.
+    /// `transports`, `signatures`, `lossmodel`, `pipeline`, `framework`, or a name chosen by the user.
     pub paper: String,
-    /// The paper's figure or table, as the paper numbers it; empty without one.
+    /// Number of the figure or table in the paper; empty without one.
     pub figure: String,
-    /// A paragraph.
+    /// Description, one paragraph.
     pub about: String,
-    /// The first is the default.
+    /// Instruments. The first one is the default.
     pub instruments: Vec<Instrument>,
     pub base: Base,
     pub axes: Vec<Axis>,
@@ -63,16 +63,16 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     pub paper_values: Vec<PaperValue>,
     pub claims: Vec<Claim>,
-    /// The figures that it may name.
+    /// Figures that the file may name.
     pub vocabulary: Vocabulary,
 }
 
-/// Cells that are not run: those that meet all conditions.
+/// Cells to leave out: those that meet all conditions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Exclusion {
-    /// Values by coordinate; `instrument` is one, too.
+    /// Values by coordinate, of which `instrument` is one.
     pub conditions: Vec<(String, Vec<Value>)>,
-    /// Cells that meet these are run nevertheless; none if it is empty.
+    /// Exceptions: cells that meet all of these run nevertheless. No exceptions if empty.
     pub unless: Vec<(String, Vec<Value>)>,
     pub why: Option<String>,
     /// File, line and key, for errors.
@@ -80,10 +80,11 @@ pub struct Exclusion {
 }
 
 impl Experiment {
-    /// Reads a file that errors call `file` and that may name the figures of `vocabulary`. [`read`](crate::experiments::read) also checks what this leaves out.
+    /// Parses a file. `file` names it in errors, and `vocabulary` has the figures that it may use.
+    /// [`read`](crate::experiments::read) checks more.
     ///
     /// # Errors
-    /// With the file, the line and the key, and what to do.
+    /// The file, the line, the key and the remedy.
     pub fn parse(text: &str, file: &str, vocabulary: Vocabulary) -> Result<Experiment, Fault> {
         if text.len() > MAX_FILE_BYTES {
             let what = format!("is {} bytes long, more than {MAX_FILE_BYTES}", text.len());
@@ -135,7 +136,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// `PAPER/ID`.
+    /// Returns `PAPER/ID`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.paper, self.id)
     }
@@ -145,8 +146,8 @@ impl Experiment {
         self.axes.iter().flat_map(Axis::coordinates).collect()
     }
 
-    /// Returns where the value of a key of the specification comes from: file, line and key. For errors of a runner,
-    /// which knows what the values mean.
+    /// Returns the place of a specification key's value: file, line and key. For errors of a runner, which knows the
+    /// meaning of the values.
     pub fn place_of(&self, profile: Profile, instrument: Instrument, key: &str) -> String {
         let axis = |axes: &[Axis]| {
             axes.iter().find(|axis| axis.keys.iter().any(|own| own == key)).map(|axis| axis.place.clone())
@@ -161,7 +162,7 @@ impl Experiment {
         places.into_iter().flatten().next().unwrap_or_else(|| self.file.clone())
     }
 
-    /// An axis wins over the base, so that a key in both would be read by people and by nobody else.
+    /// An axis overrides the base, so a key in both would mislead readers of the file.
     fn check_bases(&self) -> Result<(), Fault> {
         let bases = std::iter::once(&self.base).chain(self.profiles.values().map(|overrides| &overrides.base));
         for base in bases {

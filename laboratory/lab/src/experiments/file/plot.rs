@@ -1,4 +1,4 @@
-//! `[[plot]]` and `[[paper_value]]`: what is drawn.
+//! `[[plot]]` and `[[paper_value]]`: plots and values of the paper.
 
 use super::claim::Selection;
 use crate::experiments::figures::Vocabulary;
@@ -12,7 +12,7 @@ const KEYS: &[&str] = &[
     "y_unit",
 ];
 
-/// A plot: what is drawn against what.
+/// Plot of a figure over an axis or another figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
     pub kind: PlotKind,
@@ -20,20 +20,20 @@ pub struct Plot {
     /// An axis or a figure; empty for `seconds` and `scatter`, which are drawn over time, and for
     /// `stages`.
     pub x: String,
-    /// Figures, several for `stacked` only; for `seconds` series; for `heat` an axis; empty for `scatter` and
+    /// Figures (several only for `stacked`); series for `seconds`; an axis for `heat`; empty for `scatter` and
     /// `stages`.
     pub y: Vec<String>,
-    /// The figure that the colours of `heat` show; empty for other kinds.
+    /// Figure shown by the colours of `heat`; empty for other kinds.
     pub value: String,
-    /// A line for each combination of values of these axes.
+    /// Axes whose value combinations get a line each.
     pub series: Vec<String>,
-    /// A panel for each value of this axis.
+    /// Axis whose values get a panel each.
     pub panel: Option<String>,
-    /// Cells that are drawn.
+    /// Cells to draw.
     pub selection: Selection,
     pub log_x: bool,
     pub log_y: bool,
-    /// Labels and units; `None`: those of the figure or the axis.
+    /// Labels and units; `None`: the figure's or the axis's own.
     pub x_label: Option<String>,
     pub y_label: Option<String>,
     pub x_unit: Option<String>,
@@ -42,22 +42,22 @@ pub struct Plot {
     pub place: String,
 }
 
-/// A value that the paper gives, drawn beside ours.
+/// Value from the paper, drawn beside ours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PaperValue {
-    /// Coordinates. The paper may have points that no profile has.
+    /// Coordinates. They may lie outside every profile.
     pub at: Vec<(String, Value)>,
     /// Name of the figure.
     pub figure: String,
     pub value: f64,
-    /// Section, figure or table.
+    /// Section, figure or table of the paper.
     pub source: String,
     /// File, line and key, for errors.
     pub place: String,
 }
 
 impl Plot {
-    /// `axes` are the names of all coordinates.
+    /// Reads a plot. `axes` are the names of all coordinates.
     pub(crate) fn read(table: &Table, axes: &[&str], vocabulary: &Vocabulary) -> Result<Plot, Fault> {
         table.known(KEYS)?;
         let kind = table.need("kind")?.choice::<PlotKind>()?;

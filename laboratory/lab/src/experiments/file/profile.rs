@@ -1,4 +1,4 @@
-//! `[base]`, `[repeat]` and `[profile.*]`: the specification, repetitions, and what a profile changes about them.
+//! `[base]`, `[repeat]` and `[profile.*]`: the specification, the repetitions, and each profile's changes to them.
 
 use super::axis::Axis;
 use crate::experiments::names::Instrument;
@@ -8,24 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of repetitions of a cell.
 pub const MAX_REPETITIONS: u32 = 1000;
-/// Repetitions of each cell, if the file does not say.
+/// Default minimum number of repetitions of each cell.
 pub const DEFAULT_MIN_REPETITIONS: u32 = 3;
-/// Most repetitions of each cell, if the file does not say.
+/// Default maximum number of repetitions of each cell.
 pub const DEFAULT_MAX_REPETITIONS: u32 = 10;
 
-/// Table of the switches that reproduce single papers. Axes and claims name its keys like all others.
+/// Table of switches that reproduce single papers. Axes and claims name its keys like any others.
 const REPRODUCTION: &str = "reproduction";
 
 /// Keys of the specification.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Base {
-    /// For every instrument.
+    /// Keys for every instrument.
     pub common: toml::Table,
-    /// For one instrument each; over the common keys.
+    /// Keys for one instrument each, which override the common ones.
     pub own: BTreeMap<Instrument, toml::Table>,
     /// File, line and key of each value, by path: `batch`, `simulated.cores`.
     pub places: BTreeMap<String, String>,
-    /// Paths of the keys that stand in a table [`REPRODUCTION`].
+    /// Paths of the keys in a table [`REPRODUCTION`].
     pub switches: BTreeSet<String>,
 }
 
@@ -71,14 +71,14 @@ impl Base {
         Ok(())
     }
 
-    /// Returns where a key stands outside the tables of switches, for an instrument or for all.
+    /// Returns the place of a key outside the tables of switches, for an instrument or for all.
     pub fn place_outside_switches(&self, instrument: Instrument, key: &str) -> Option<&str> {
         let paths = [format!("{instrument}.{key}"), key.to_owned()];
         let path = paths.iter().find(|path| self.places.contains_key(*path) && !self.switches.contains(*path))?;
         Some(&self.places[path])
     }
 
-    /// Returns where a key stands, for an instrument or for all.
+    /// Returns the place of a key, for an instrument or for all.
     pub fn place(&self, instrument: Instrument, key: &str) -> Option<&str> {
         let own = self.places.get(&format!("{instrument}.{key}"));
         own.or_else(|| self.places.get(key)).map(String::as_str)
@@ -90,15 +90,15 @@ impl Base {
     }
 }
 
-/// How often a cell is run.
+/// Number of runs per cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Repeat {
-    /// At least.
+    /// Minimum number of runs.
     pub min: u32,
-    /// At most, however wide the intervals are.
+    /// Maximum number of runs, even if intervals are still wide.
     pub max: u32,
-    /// A cell is repeated until half of each interval is below this percentage of its mean; `None`: only claims that
-    /// are undecided ask for repetitions.
+    /// Target for half of each interval, in percent of its mean, until which a cell is repeated. `None`: only undecided
+    /// claims cause repetitions.
     pub until_interval_percent: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ impl Default for Repeat {
 }
 
 impl Repeat {
-    /// Reads the keys that are there, over those of `self`.
+    /// Reads the keys in the table over those of `self`.
     pub(crate) fn with(self, table: &Table) -> Result<Repeat, Fault> {
         table.known(&["min", "max", "until_interval_percent"])?;
         let whole = |key: &str, default: u32| match table.get(key) {
@@ -129,11 +129,11 @@ impl Repeat {
     }
 }
 
-/// What a profile changes.
+/// Changes made by a profile.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Overrides {
     pub base: Base,
-    /// Axes with other values.
+    /// Axes with the profile's values.
     pub axes: Vec<Axis>,
     pub repeat: Option<Repeat>,
     pub instruments: Option<Vec<Instrument>>,

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which a visit checks whether a signal has ended it.
+/// Interval at which a visit checks for signals.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Returns the exhibits with these names.
@@ -49,7 +49,7 @@ pub fn transcripts(arguments: &MuseumArgs) -> Result<String, MuseumError> {
     Ok(text.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Plays exhibits on many threads. Reports the name of each finished one to `on_exhibit`.
+/// Plays exhibits on many threads. Reports each finished one by name to `on_exhibit`.
 ///
 /// # Errors
 /// If there is no such exhibit. A missed bug is part of the result, not an error.
@@ -62,7 +62,7 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
     let (sender, results) = mpsc::channel();
     for _ in 0..threads {
         let (next, sender, exhibits) = (next.clone(), sender.clone(), exhibits.clone());
-        // Not joined: an exhibit may take long, but a signal must end the visit at once.
+        // Not joined: an exhibit may take long, but a signal must end the visit immediately.
         let work = move || {
             while let Some(exhibit) = exhibits.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let start = Instant::now();

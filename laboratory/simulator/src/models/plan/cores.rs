@@ -1,8 +1,8 @@
 //! Tables of hardware cores and devices, each row with its source.
 //!
-//! The rows are in `data/fpga.toml`. A slice of a Virtex-7 has four look-up tables and eight flip-flops, one of
-//! UltraScale+ (a CLB) eight and sixteen, so that resources are counted in tables and flip-flops and converted to the
-//! slices of the device: as many as hold both, if they are packed without a gap.
+//! The rows are in `data/fpga.toml`. A slice of a Virtex-7 has four look-up tables and eight flip-flops, and one of
+//! UltraScale+ (a CLB) eight and sixteen. Resources are therefore counted in tables and flip-flops, and converted to
+//! the minimum number of slices of the device that hold both.
 
 use quorate_types::choice::nearest;
 use quorate_types::{Fault, choice};
@@ -14,30 +14,30 @@ const SHIPPED: &str = include_str!("../../../data/fpga.toml");
 choice!(
     /// Stage of a replica in hardware.
     Stage, "stage",
-    /// TCP/IP and the controller of the memory that it needs.
+    /// TCP/IP and its memory controller.
     Network = "network",
     /// The protocol itself, and the log.
     Decision = "decision",
-    /// SHA-256 of what arrives and leaves.
+    /// SHA-256 of received and sent data.
     Hash = "hash",
-    /// Codes on messages, made and checked.
+    /// MACs on messages, computed and verified.
     Codes = "codes",
-    /// Verification of clients' signatures and, in the profile `pk`, those of replicas.
+    /// Verification of clients' signatures and, in the profile `pk`, of replicas' signatures.
     Verify = "verify",
     /// Signatures on votes or replies.
     Sign = "sign",
 );
 
 choice!(
-    /// How far the figures of a row can be trusted.
+    /// Reliability of a row's figures.
     Basis, "basis",
-    /// The source prints all of them.
+    /// The source prints all figures.
     Published = "published",
     /// The source prints the resources; the cycles follow from its code or its rate.
     Derived = "derived",
     /// The source prints the rate; the resources are an upper bound.
     Bound = "bound",
-    /// No source prints them.
+    /// No source prints the figures.
     Assumed = "assumed",
 );
 
@@ -47,7 +47,7 @@ choice!(
 pub struct Core {
     pub name: String,
     pub stage: Stage,
-    /// Signature scheme, of the stages that have one.
+    /// Signature scheme, for stages that have one.
     #[serde(default)]
     pub scheme: Option<String>,
     pub luts: f64,
@@ -56,12 +56,12 @@ pub struct Core {
     /// Blocks of 36 Kbit.
     pub brams: f64,
     pub clock_mhz: f64,
-    /// Cycles for one unit of the stage: a block of 64 B, a code, a signature, a message.
+    /// Cycles per unit of the stage: a block of 64 B, a MAC, a signature, a message.
     pub cycles: f64,
     pub basis: Basis,
     /// Paper or data sheet, table, year.
     pub source: String,
-    /// What the figures leave open.
+    /// Uncertainties of the figures.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -93,7 +93,7 @@ pub struct Tables {
 }
 
 impl Core {
-    /// Returns the units per second of one core, with its clock no faster than a limit.
+    /// Returns the units per second of one core, with an optional limit on its clock.
     pub fn units_per_s(&self, clock_limit_mhz: Option<f64>) -> f64 {
         let clock = clock_limit_mhz.map_or(self.clock_mhz, |limit| self.clock_mhz.min(limit));
         clock * 1e6 / self.cycles
@@ -121,7 +121,7 @@ impl Tables {
     /// Returns a device by name.
     ///
     /// # Errors
-    /// If there is none, with those that there are.
+    /// If there is none, with the available names.
     pub fn device(&self, name: &str) -> Result<&Device, Fault> {
         let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
         self.devices
@@ -133,17 +133,17 @@ impl Tables {
     /// Returns a core of a stage by name.
     ///
     /// # Errors
-    /// If the stage has none of this name, with those that it has.
+    /// If the stage has no such core, with the available names.
     pub fn core_named(&self, stage: Stage, flag: &str, name: &str) -> Result<&Core, Fault> {
         let cores: Vec<&Core> = self.cores.iter().filter(|core| core.stage == stage).collect();
         let names: Vec<&str> = cores.iter().map(|core| core.name.as_str()).collect();
         cores.iter().find(|core| core.name == name).copied().ok_or_else(|| unknown(flag, "core", name, &names))
     }
 
-    /// Returns the first core of a stage, for a scheme in the stages that have one.
+    /// Returns the first core of a stage, for a scheme if the stage has schemes.
     ///
     /// # Errors
-    /// If no core does this.
+    /// If there is no such core.
     pub fn core_for(&self, stage: Stage, scheme: &str) -> Result<&Core, Fault> {
         let fits = |core: &&Core| core.stage == stage && core.scheme.as_deref().is_none_or(|own| own == scheme);
         self.cores.iter().find(fits).ok_or_else(|| {
@@ -154,7 +154,7 @@ impl Tables {
         })
     }
 
-    /// Returns the schemes whose signatures some core verifies.
+    /// Returns the schemes with a core that verifies their signatures.
     pub fn schemes(&self) -> Vec<&str> {
         self.cores.iter().filter(|core| core.stage == Stage::Verify).filter_map(|core| core.scheme.as_deref()).collect()
     }

@@ -1,14 +1,14 @@
-//! Processor cores that a replica needs, and the stage that saturates first.
+//! CPU cores that a replica needs, and the stage that saturates first.
 //!
-//! The costs of a batch at the leader and at a backup are those that the simulator charges for quorate's PBFT, counted
-//! instead of played: who receives, checks, hashes and sends what, fault-free. A batch of b requests has
+//! The costs of a batch at the leader and at a backup are the simulator's charges for quorate's PBFT, counted instead
+//! of simulated: all work of receiving, verifying, hashing and sending in a fault-free run. A batch of b requests has
 //!
 //! - at the leader: b requests, n-1 PREPAREs and n-1 COMMITs in; n-1 PRE-PREPAREs, n-1 COMMITs and b replies out;
 //! - at a backup: a PRE-PREPARE, n-2 PREPAREs and n-1 COMMITs in; n-1 PREPAREs, n-1 COMMITs and b replies out.
 //!
-//! A request is verified by itself, PREPAREs as a quorum; COMMIT is not signed. Codes are made for each of n
-//! recipients. Turns of threads, timers and checkpoints are left out. If a stage has one core of its own, the one with
-//! the largest cost saturates first. Threads can share each stage but `order`, which is one thread by design.
+//! Requests are verified one by one, PREPAREs as a quorum; COMMIT is not signed. MACs are computed for each of n
+//! recipients. Iteration overhead, timers and checkpoints are left out. If each stage has one core, the stage with the
+//! largest cost saturates first. Threads can share every stage except `order`, which is one thread by design.
 
 use super::load::{Load, Profile, Work};
 use super::paper::PaperCosts;
@@ -16,11 +16,11 @@ use super::positive;
 use quorate_types::{Fault, choice};
 use serde::{Deserialize, Serialize};
 
-/// Mean size of a message of quorate's PBFT without its value, in bytes, from a simulated run of 15 replicas.
+/// Mean size of a message of quorate's PBFT without its value, in bytes, from a simulated run with 15 replicas.
 pub const ENGINE_HEADER_BYTES: u32 = 190;
-/// Messages that share a system call at saturation, about what the simulator counts.
+/// Messages per system call at saturation, approximately as in the simulator.
 pub const MESSAGES_PER_CALL: f64 = 20.0;
-/// Maximum number of cores that may be asked for.
+/// Maximum number of cores in a question.
 pub const MAX_CORES: u32 = 1024;
 /// Maximum load, in operations per second.
 pub const MAX_RATE_PER_S: f64 = 1e12;
@@ -32,21 +32,21 @@ choice!(
     CpuStage, "stage",
     /// Reading and parsing messages.
     Receive = "receive",
-    /// Clients' signatures, and signatures or codes of votes.
+    /// Clients' signatures, and signatures or MACs on votes.
     Verify = "verify",
     /// SHA-256.
     Hash = "hash",
-    /// The state machine and its pool. One thread.
+    /// The state machine and its pool; single-threaded.
     Order = "order",
     /// The application.
     Execute = "execute",
-    /// Signatures or codes on votes and replies.
+    /// Signatures or MACs on votes and replies.
     Sign = "sign",
     /// The journal.
     Persist = "persist",
     /// Encoding and writing messages.
     Send = "send",
-    /// Everything but signing, where a table has no more.
+    /// Everything except signing, for tables without more detail.
     Rest = "rest",
 );
 
@@ -57,10 +57,10 @@ choice!(
     Backup = "backup",
 );
 
-/// Costs by count: pairs of a count and microseconds, both ascending, the first for one.
+/// Costs by count: pairs of a count and microseconds, both ascending, the first for a count of one.
 pub type Ladder = Vec<(u32, f64)>;
 
-/// Costs of a host, in microseconds and nanoseconds.
+/// Costs of a host, in microseconds or nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CpuCosts {
     /// Origin of the figures.
@@ -73,7 +73,7 @@ pub struct CpuCosts {
     pub send_byte_ns: f64,
     pub hash_us: f64,
     pub hash_byte_ns: f64,
-    /// Steps of the state machine by input; for messages of peers, with the host's work on them.
+    /// Steps of the state machine by input; for peers' messages, including the host's work on them.
     pub proposal_us: f64,
     pub statement_us: f64,
     pub submit_us: f64,
@@ -90,36 +90,36 @@ pub struct CpuCosts {
     pub sign_us: f64,
     /// Verifying signatures together.
     pub verify_us: Ladder,
-    /// Making a code for one recipient.
+    /// Computing a MAC for one recipient.
     pub code_us: f64,
-    /// Checking codes together.
+    /// Verifying several MACs together.
     pub check_us: Ladder,
-    /// Flushing a group of records; one for each batch.
+    /// Flushing a group of records, once per batch.
     pub flush_us: f64,
 }
 
-/// Costs to plan with.
+/// Costs used in a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CpuModel {
     Table(Box<CpuCosts>),
     Paper(Box<PaperCosts>),
 }
 
-/// What is asked.
+/// Question to the planner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CpuQuestion {
-    /// Operations per second; `None`: as many as the line carries.
+    /// Operations per second; `None`: the link's capacity.
     pub rate_per_s: Option<f64>,
     pub line_rate_bits_per_s: f64,
     pub replicas: Vec<usize>,
     pub values: Vec<u32>,
-    /// The rest of the load; its replicas and its value do not count.
+    /// The rest of the load; its replicas and its value size are ignored.
     pub load: Load,
     pub scheme: String,
     pub model: CpuModel,
-    /// Messages that share a system call.
+    /// Messages per system call.
     pub messages_per_call: f64,
-    /// Numbers of cores whose throughput is asked for.
+    /// Numbers of cores for which to compute the throughput.
     pub cores: Vec<u32>,
 }
 
@@ -141,7 +141,7 @@ pub struct RoleCost {
     /// Cores busy at the load.
     pub cores: f64,
     pub saturates_first: CpuStage,
-    /// Operations per second at which one core of that stage is full.
+    /// Operations per second at which one core of this stage is saturated.
     pub saturates_at_per_s: f64,
 }
 
@@ -154,7 +154,7 @@ pub struct OnCores {
     pub limit: String,
 }
 
-/// The plan of a group and a size of values.
+/// Plan for one group and one value size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CpuPoint {
     pub replicas: usize,
@@ -163,15 +163,15 @@ pub struct CpuPoint {
     pub batch: u32,
     /// The load, in operations per second.
     pub operations_per_s: f64,
-    /// Operations per second that the line carries.
+    /// Operations per second at the link's capacity.
     pub line_limit_per_s: f64,
-    /// Whole cores for the role that needs more.
+    /// Whole cores for the more demanding role.
     pub cores: f64,
     pub roles: Vec<RoleCost>,
     pub on_cores: Vec<OnCores>,
 }
 
-/// Everything.
+/// Plan for all groups and sizes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CpuPlan {
     pub costs: String,
@@ -181,10 +181,10 @@ pub struct CpuPlan {
 }
 
 impl CpuQuestion {
-    /// Refuses what cannot be planned.
+    /// Refuses invalid questions.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn validate(&self) -> Result<(), Fault> {
         positive("--line-rate", self.line_rate_bits_per_s, "bits per second")?;
         positive("--messages-per-call", self.messages_per_call, "messages")?;
@@ -219,7 +219,7 @@ impl CpuQuestion {
         Load { replicas, value_bytes, ..self.load }
     }
 
-    /// Returns the plan.
+    /// Computes the plan.
     ///
     /// # Errors
     /// As [`CpuQuestion::validate`].
@@ -235,7 +235,7 @@ impl CpuQuestion {
         Ok(CpuPlan { costs, profile, scheme: self.scheme.clone(), points: points.collect() })
     }
 
-    /// Returns the plan of a group and a size, which have been validated.
+    /// Computes the plan for a validated group and size.
     pub fn point(&self, replicas: usize, value_bytes: u32) -> CpuPoint {
         let load = self.at(replicas, value_bytes);
         let line_limit = load.operations_per_s(self.line_rate_bits_per_s).expect("the line's rate was validated");
@@ -262,7 +262,7 @@ impl CpuQuestion {
         }
     }
 
-    /// Returns the microseconds of each stage for an operation.
+    /// Returns the time of each stage per operation, in microseconds.
     fn of_paper(&self, costs: &PaperCosts, load: &Load) -> Vec<(CpuStage, f64)> {
         let Work { signatures, .. } = load.work();
         let sign = costs.sign_cycles(&self.scheme).expect("the scheme was validated");
@@ -271,7 +271,7 @@ impl CpuQuestion {
         vec![(CpuStage::Sign, us(signatures * sign)), (CpuStage::Rest, us(rest))]
     }
 
-    /// Returns the microseconds of each stage for an operation.
+    /// Returns the time of each stage per operation, in microseconds.
     fn of_table(&self, costs: &CpuCosts, load: &Load, role: Role) -> Vec<(CpuStage, f64)> {
         let n = load.replicas as f64;
         let others = n - 1.0;
@@ -294,7 +294,7 @@ impl CpuQuestion {
         let vote = if by_codes { n * costs.code_us } else { costs.sign_us };
         let reply = if load.profile == Profile::Domain { costs.code_us } else { costs.sign_us };
         let submitted = if is_leader { batch * costs.submit_us } else { 0.0 };
-        // Its own vote and its own COMMIT come back as well.
+        // A replica also handles its own vote and its own COMMIT.
         let statements = (votes_in + 2.0) * costs.statement_us;
         let bytes = f64::from(load.value_bytes) * batch;
         let of_batch = [
@@ -336,7 +336,7 @@ fn of_role(role: Role, rate: f64, costs: Vec<(CpuStage, f64)>) -> RoleCost {
     }
 }
 
-/// Returns the throughput of a number of cores that share all stages but `order`.
+/// Returns the throughput of a number of cores that share all stages except `order`.
 fn on_cores(cores: u32, roles: &[RoleCost], line_limit: f64) -> OnCores {
     let slowest = roles.iter().map(|role| role.us_per_operation).fold(0.0, f64::max);
     let ordered = roles.iter().flat_map(|role| &role.stages).filter(|own| own.stage == CpuStage::Order);
@@ -351,7 +351,7 @@ fn on_cores(cores: u32, roles: &[RoleCost], line_limit: f64) -> OnCores {
     OnCores { cores, operations_per_s, limit: limit.to_owned() }
 }
 
-/// Returns the cost of a count, between two entries in proportion, beyond the last as the last two.
+/// Returns the cost of a count, interpolated linearly between entries, and extrapolated from the last two.
 fn at(ladder: &Ladder, count: u32) -> f64 {
     let count = f64::from(count);
     let line = |(x0, y0): (u32, f64), (x1, y1): (u32, f64)| {

@@ -1,9 +1,10 @@
-//! Hardware cores that a replica needs at line rate, and what remains of a device (pipeline paper, section 6.2).
+//! Hardware cores that a replica needs at line rate, and the remaining capacity of a device (pipeline paper, section
+//! 6.2).
 //!
-//! At line rate L, the leader handles b = L / 8 / B batches per second, where B is the larger of the bytes that leave
-//! and that arrive for a batch ([`Load`]). A stage with w units of work for a batch needs ceil(b w / r) cores of r
-//! units per second each. Any replica may lead, so each is sized as the leader. Resources add up; a design fits a
-//! device if its slices, DSPs and blocks of memory all do, up to a limit of filling.
+//! At line rate L, the leader handles b = L / 8 / B batches per second, where B is the larger of the sent and the
+//! received bytes per batch ([`Load`]). A stage with w units of work per batch needs ceil(b w / r) cores of r units per
+//! second each. Any replica may lead, so each is sized as the leader. Resources add up; a design fits a device if its
+//! slices, DSPs and memory blocks all do, up to a utilization limit.
 
 use super::cores::{Basis, Core, Device, Stage, Tables};
 use super::load::{BITS_PER_BYTE, Load, Work};
@@ -13,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 /// Capacity of one core of the stage `network`.
 const NETWORK_CORE_BITS_PER_S: f64 = 10e9;
-/// Largest group that is tried for the smallest one that fits.
+/// Maximum group size in the search for the smallest one that fits.
 pub const MAX_TRIED_REPLICAS: usize = 100;
-/// Largest value that is tried for the smallest one that fits, in bytes.
+/// Maximum value size in the search for the smallest one that fits, in bytes.
 pub const MAX_TRIED_VALUE_BYTES: u32 = 16_384;
-/// Maximum rate of a line, in bits per second.
+/// Maximum rate of a link, in bits per second.
 pub const MAX_LINE_RATE_BITS_PER_S: f64 = 1e15;
-/// A core that would be needed for less than this is not: sums of products are not exact.
+/// Tolerance for rounding errors: a smaller fraction of a core needs no core.
 const ROUNDING: f64 = 1e-9;
 
-/// What is asked.
+/// Question to the planner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FpgaQuestion {
     pub line_rate_bits_per_s: f64,
@@ -30,14 +31,14 @@ pub struct FpgaQuestion {
     pub replicas: Vec<usize>,
     /// Sizes of values in bytes.
     pub values: Vec<u32>,
-    /// The rest of the load; its replicas and its value do not count.
+    /// The rest of the load; its replicas and its value size are ignored.
     pub load: Load,
     pub device: Device,
-    /// The core of each stage that the profile needs.
+    /// The core of each stage in the profile.
     pub cores: Vec<Core>,
-    /// Limit of every core's clock.
+    /// Upper limit of every core's clock, in MHz.
     pub clock_limit_mhz: Option<f64>,
-    /// Part of the device that may be filled, in percent.
+    /// Maximum utilization of the device, in percent.
     pub fill_percent: f64,
     /// Factor on the resources of assumed cores, in percent.
     pub allowance_percent: f64,
@@ -58,7 +59,7 @@ pub struct Resources {
 pub struct StagePlan {
     pub stage: Stage,
     pub core: String,
-    /// Blocks, codes, signatures, messages, or 10 Gbit/s each, per second at line rate.
+    /// Units per second at line rate: blocks, MACs, signatures, messages, or 10 Gbit/s each.
     pub units_per_s: f64,
     pub units_per_s_and_core: f64,
     pub cores: f64,
@@ -67,7 +68,7 @@ pub struct StagePlan {
     pub basis: Basis,
 }
 
-/// What a stage needs.
+/// Work and cores of a stage.
 struct Size {
     units_per_s: f64,
     units_per_s_and_core: f64,
@@ -75,56 +76,56 @@ struct Size {
     resources: Resources,
 }
 
-/// The plan of a group and a size of values.
+/// Plan for one group and one value size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
     pub replicas: usize,
     pub faults: usize,
     pub value_bytes: u32,
     pub batch: u32,
-    /// Operations per second that the line carries.
+    /// Operations per second at the link's capacity.
     pub operations_per_s: f64,
-    /// Values in the leader's PRE-PREPAREs, by the line's rate, in percent.
+    /// Values in the leader's PRE-PREPAREs relative to the link rate, in percent.
     pub goodput_percent: f64,
-    /// Bytes that leave the leader for an operation.
+    /// Bytes sent by the leader per operation.
     pub bytes_out_per_operation: f64,
     pub stages: Vec<StagePlan>,
     /// Slices of the stages `verify` and `sign`.
     pub signature_slices: f64,
     pub total: Resources,
-    /// Of the device, below 0 where it does not fit.
+    /// Unused resources of the device; negative if the design does not fit.
     pub remaining: Resources,
-    /// By the device, in percent.
+    /// Utilization of the device, in percent.
     pub used_percent: Resources,
     pub fits: bool,
-    /// The resource that is used most: `slices`, `dsps` or `brams`.
+    /// The most utilized resource: `slices`, `dsps` or `brams`.
     pub limit: String,
 }
 
-/// The smallest group for a size of values, or the smallest size for a group, from which on all larger ones fit.
+/// The smallest group for a value size, or the smallest value size for a group, from which on all larger ones fit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Least {
     pub value_bytes: Option<u32>,
     pub replicas: Option<usize>,
 }
 
-/// Everything.
+/// Plan for all groups and sizes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FpgaPlan {
     pub line_rate_bits_per_s: f64,
     pub profile: String,
     pub device: Device,
-    /// One for each group and, within it, each size.
+    /// One point per group and size, ordered by group.
     pub points: Vec<Point>,
-    /// For each size, the smallest group; no `replicas` if none of up to [`MAX_TRIED_REPLICAS`] fits.
+    /// The smallest group for each size; no `replicas` if none up to [`MAX_TRIED_REPLICAS`] fits.
     pub least_replicas: Vec<Least>,
-    /// For each group, the smallest size; no `value_bytes` if none of up to [`MAX_TRIED_VALUE_BYTES`] fits.
+    /// The smallest size for each group; no `value_bytes` if none up to [`MAX_TRIED_VALUE_BYTES`] fits.
     pub least_values: Vec<Least>,
     /// Sources of the cores.
     pub sources: Vec<Source>,
 }
 
-/// Where the figures of a core come from.
+/// Source of a core's figures.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Source {
     pub core: String,
@@ -135,7 +136,7 @@ pub struct Source {
 }
 
 impl FpgaQuestion {
-    /// Returns the stages that a load has.
+    /// Returns the stages of a load.
     pub fn stages(load: &Load) -> Vec<Stage> {
         let work = load.work();
         let has = |stage: &Stage| match stage {
@@ -146,10 +147,10 @@ impl FpgaQuestion {
         Stage::ALL.iter().copied().filter(has).collect()
     }
 
-    /// Refuses what cannot be planned.
+    /// Refuses invalid questions.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn validate(&self) -> Result<(), Fault> {
         let rate = positive("--line-rate", self.line_rate_bits_per_s, "bits per second")?;
         if rate > MAX_LINE_RATE_BITS_PER_S {
@@ -193,7 +194,7 @@ impl FpgaQuestion {
         Load { replicas, value_bytes, ..self.load }
     }
 
-    /// Returns the plan.
+    /// Computes the plan.
     ///
     /// # Errors
     /// As [`FpgaQuestion::validate`].
@@ -218,7 +219,7 @@ impl FpgaQuestion {
         })
     }
 
-    /// Returns the plan of a group and a size, which have been validated.
+    /// Computes the plan for a validated group and size.
     pub fn point(&self, replicas: usize, value_bytes: u32) -> Point {
         let load = self.at(replicas, value_bytes);
         let work = load.work();
@@ -271,14 +272,14 @@ impl FpgaQuestion {
             if is_network { NETWORK_CORE_BITS_PER_S } else { core.units_per_s(self.clock_limit_mhz) };
         let cores = (units_per_s / units_per_s_and_core - ROUNDING).ceil().max(1.0);
         let factor = if core.basis == Basis::Assumed { self.allowance_percent / 100.0 } else { 1.0 };
-        // Each core has slices of its own.
+        // No two cores share a slice.
         let slices = (self.device.slices_for(core.luts, core.ffs) * factor).ceil();
         let brams = (cores * core.brams * factor).ceil();
         let resources = Resources { slices: cores * slices, dsps: cores * core.dsps * factor, brams };
         Size { units_per_s, units_per_s_and_core, cores, resources }
     }
 
-    /// Returns whether a group and a size, which have been validated, fit: [`Point::fits`] without the rest.
+    /// Returns whether a validated group and size fit, like [`Point::fits`], but without computing the other figures.
     pub fn fits(&self, replicas: usize, value_bytes: u32) -> bool {
         let load = self.at(replicas, value_bytes);
         let work = load.work();
@@ -297,14 +298,14 @@ impl FpgaQuestion {
         Resources { slices: self.device.slices, dsps: self.device.dsps, brams: self.device.brams }
     }
 
-    /// Returns the smallest group from which on all groups fit, with this size of values.
+    /// Returns the smallest group from which on all groups fit, with this value size.
     pub fn least_replicas(&self, value_bytes: u32) -> Least {
         let sizes = (2..=MAX_TRIED_REPLICAS).rev();
         let replicas = sizes.take_while(|replicas| self.fits(*replicas, value_bytes)).last();
         Least { value_bytes: Some(value_bytes), replicas }
     }
 
-    /// Returns the smallest size of values from which on all sizes fit, in this group.
+    /// Returns the smallest value size from which on all sizes fit, in this group.
     pub fn least_value(&self, replicas: usize) -> Least {
         let sizes = (0..=MAX_TRIED_VALUE_BYTES).rev();
         let value_bytes = sizes.take_while(|value| self.fits(replicas, *value)).last();
@@ -324,10 +325,10 @@ fn work_of(work: &Work, stage: Stage) -> f64 {
 }
 
 impl FpgaQuestion {
-    /// Returns the cores that a load needs: for each stage the first of the tables, or the one that is named.
+    /// Returns the cores for a load: for each stage the named one, or else the first of the tables.
     ///
     /// # Errors
-    /// If no core does a stage, or a named core is not of its stage.
+    /// If a stage has no core, or a named core is of another stage.
     pub fn cores_for(
         tables: &Tables,
         load: &Load,

@@ -1,9 +1,9 @@
-//! What the leader of PBFT does for a batch, and how many batches a line carries.
+//! Work of PBFT's leader for a batch, and the link capacity in batches.
 //!
 //! The pipeline paper prints two limits for 15 replicas, 10 Gbit/s and no batches, without the overhead of TCP/IP:
-//! "just above 80 Kops/s" with values of 512 B and 19 Kops/s with 4096 B (section 5). 10 Gbit/s are 1.25e9 B/s, so an
-//! operation takes at most 15,625 B and about 65,789 B. Their difference is 50,164 B, and 14 * (4096 - 512) is
-//! 50,176 B: the leader sends the value to 14 replicas, and about 8,450 B do not depend on it.
+//! "just above 80 Kops/s" with 512 B values and 19 Kops/s with 4096 B (section 5). 10 Gbit/s are 1.25e9 B/s, so an
+//! operation takes at most 15,625 B and about 65,789 B. Their difference is 50,164 B, and 14 * (4096 - 512) is 50,176
+//! B: the leader sends the value to 14 replicas, and about 8,450 B do not depend on it.
 //!
 //! These are headers and authentication. The leader sends n-1 PRE-PREPAREs with the client's request in each, n-1
 //! PREPAREs (in the paper's code, unlike in its text, the leader sends them too), n-1 COMMITs, and a reply. A request
@@ -24,23 +24,23 @@ pub const MAX_BATCH: u32 = 100_000;
 pub const MAX_HEADER_BYTES: u32 = 1 << 16;
 /// Payload of a full Ethernet packet with TCP/IP, in bytes: an MTU of 1500 without two headers of 20.
 const SEGMENT_BYTES: f64 = 1460.0;
-/// Time of that packet on the wire, in bytes: with preamble (8), header (14), checksum (4) and gap (12).
+/// Time of this packet on the wire, in bytes: with preamble (8), header (14), checksum (4) and gap (12).
 const SEGMENT_WIRE_BYTES: f64 = 1538.0;
 pub(crate) const BITS_PER_BYTE: f64 = 8.0;
 
 choice!(
-    /// What authenticates messages (section 4.1). Clients sign their requests in all profiles.
+    /// Authentication of messages (section 4.1). Clients sign their requests in all profiles.
     Profile, "authentication profile",
     /// Signatures on all messages: the paper's off-the-shelf variant.
     Pk = "pk",
-    /// Codes between replicas; replies are signed: the paper's algorithmic optimisation.
+    /// MACs between replicas; replies are signed: the paper's algorithmic optimisation.
     Mac = "mac",
-    /// Codes between replicas and on replies: the paper's domain-optimised variant.
+    /// MACs between replicas and on replies: the paper's domain-optimised variant.
     Domain = "domain",
 );
 
 choice!(
-    /// What the line carries beside messages.
+    /// Overhead on the link besides messages.
     Framing, "framing",
     /// Nothing, as in the paper's limits.
     None = "none",
@@ -57,37 +57,38 @@ pub struct Load {
     pub value_bytes: u32,
     /// Requests in a batch.
     pub batch: u32,
-    /// Size of a header with its authentication in bytes: of each message, and of a request in a PRE-PREPARE.
+    /// Size of a header with its authentication, in bytes; applies to each message, and to a request in a PRE-PREPARE.
     pub header_bytes: u32,
     pub framing: Framing,
     pub profile: Profile,
-    /// Operations from one signed checkpoint to the next; `None` if checkpoints carry codes, or none are made.
+    /// Operations between signed checkpoints; `None` if checkpoints have MACs, or there are none.
     pub checkpoint_interval: Option<u32>,
 }
 
-/// Work of the leader for one batch, fault-free.
+/// Work of the leader for one batch, without faults.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Work {
-    /// Bytes that leave, on the wire.
+    /// Bytes sent, on the wire.
     pub bytes_out: f64,
-    /// Bytes that arrive, on the wire.
+    /// Bytes received, on the wire.
     pub bytes_in: f64,
     pub messages_out: f64,
     pub messages_in: f64,
-    /// Blocks of SHA-256 of all hashes: each message that arrives, and each that leaves once for all its recipients.
+    /// SHA-256 blocks of all hashes: one hash per received message, and one per sent message regardless of its
+    /// recipients.
     pub hash_blocks: f64,
-    /// Clients' signatures and, in the profile `pk`, those of replicas.
+    /// Clients' signatures and, in the profile `pk`, replicas' signatures.
     pub verifications: f64,
     pub signatures: f64,
-    /// Codes made and checked.
+    /// MACs computed and verified.
     pub codes: f64,
 }
 
 impl Load {
-    /// Refuses what no group can have.
+    /// Refuses invalid loads.
     ///
     /// # Errors
-    /// The flag that cannot be, and what to write instead.
+    /// The invalid flag, with a remedy.
     pub fn validate(&self) -> Result<(), Fault> {
         if !(2..=MAX_REPLICAS).contains(&self.replicas) {
             let what = format!("{} is no group to plan for", self.replicas);
@@ -138,17 +139,17 @@ impl Load {
         }
     }
 
-    /// Returns the batches per second that a line carries in the direction that is full first.
+    /// Returns the batches per second at link capacity, in the direction that saturates first.
     ///
     /// # Errors
-    /// If the rate of the line is not a number above 0.
+    /// If the link rate is not a positive number.
     pub fn batches_per_s(&self, line_rate_bits_per_s: f64) -> Result<f64, Fault> {
         positive("--line-rate", line_rate_bits_per_s, "bits per second")?;
         let work = self.work();
         Ok(line_rate_bits_per_s / BITS_PER_BYTE / work.bytes_out.max(work.bytes_in))
     }
 
-    /// Returns the operations per second that a line carries.
+    /// Returns the operations per second at link capacity.
     ///
     /// # Errors
     /// As [`Load::batches_per_s`].
@@ -158,7 +159,7 @@ impl Load {
 }
 
 impl Framing {
-    /// Returns what payload takes on the wire, in bytes. Packets are full: at line rate, a stream does not wait.
+    /// Returns the bytes on the wire for this payload. Packets are full, since a stream does not wait at line rate.
     fn on_the_wire(self, bytes: f64) -> f64 {
         match self {
             Framing::None => bytes,
@@ -167,7 +168,7 @@ impl Framing {
     }
 }
 
-/// Returns the blocks of SHA-256 of a message: its bytes, a bit and a length of 8 bytes, in blocks of 64.
+/// Returns the SHA-256 blocks of a message: its bytes, a bit and an 8-byte length, in blocks of 64.
 pub(crate) fn blocks(bytes: f64) -> f64 {
     ((bytes + 9.0) / 64.0).ceil()
 }

@@ -1,9 +1,9 @@
-//! Hardware that a load needs, by arithmetic: nothing is measured here.
+//! Hardware that a load needs, by arithmetic without measurements.
 //!
-//! [`load`] counts what the leader of PBFT does for a batch and how many batches fit a line, as the pipeline paper does
+//! [`load`] counts the leader's work for a batch in PBFT and the link capacity in batches, as the pipeline paper does
 //! (Sit, Bravo, István, 2021, sections 4.2, 5 and 6.2). [`cores`] has the tables of hardware cores and devices, with
-//! their sources. [`fpga`] divides the one by the other: figure 11. [`cpu`] does the same with costs of software, from
-//! a calibrated table or from the paper's own figures ([`paper`]).
+//! their sources. [`fpga`] divides one by the other: figure 11. [`cpu`] does the same with software costs, from a
+//! calibrated table or from the paper's own figures ([`paper`]).
 
 pub mod cores;
 pub mod cpu;

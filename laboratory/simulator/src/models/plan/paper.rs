@@ -1,14 +1,14 @@
-//! The pipeline paper's own costs of software, as far as it prints them.
+//! The pipeline paper's own software costs, as far as it prints them.
 //!
-//! It prints the cycles of a signature, 4.5 million, and two throughputs of the variant that signs nothing but clients'
-//! requests, on six cores with 15 replicas: 25 % of 80,000/s with 512 B and 60 % of 19,000/s with 4096 B. If these
-//! saturate all cores, an operation takes 6 * 3.75e9 / 20,000 = 1.125 million cycles, and 1.974 million: 1.004 million
-//! and 237 for each byte of the value. That is everything but signing: receiving, parsing, hashing, verifying the
-//! client, deciding, codes, copying and sending. We take the fixed part to grow with the leader's messages, and the
-//! part by value with its copies.
+//! It prints the cycles of a signature, 4.5 million, and two throughputs of the variant in which only clients sign, on
+//! six cores with 15 replicas: 25 % of 80,000/s with 512 B and 60 % of 19,000/s with 4096 B. If these saturate all
+//! cores, an operation takes 6 * 3.75e9 / 20,000 = 1.125 million cycles, or 1.974 million: 1.004 million plus 237 per
+//! byte of the value. This covers everything except signing: receiving, parsing, hashing, verifying the client,
+//! deciding, MACs, copying and sending. We assume that the fixed part grows with the leader's messages, and the part
+//! per byte with the copies of the value.
 //!
-//! With signatures on top the result is an upper bound: the paper does not print what verifying them costs. It is
-//! 4,000/s with codes between replicas where the paper measured 2,600/s, and 10,000/s against 6,500/s with an
+//! With signatures the result is an upper bound, because the paper does not print their verification cost. The bound is
+//! 4,000/s with MACs between replicas where the paper measured 2,600/s, and 10,000/s against 6,500/s with an
 //! accelerator, both 1.54 times as much; 1,176/s against "less than 800" and 4,000/s against 3,200/s with signatures on
 //! everything.
 
@@ -24,7 +24,7 @@ pub struct Saturation {
     pub value_bytes: u32,
     /// Theoretical maximum of operations per second.
     pub limit_per_s: f64,
-    /// Part of it that was reached.
+    /// Fraction of the maximum that was reached.
     pub fraction: f64,
 }
 
@@ -34,12 +34,12 @@ pub struct Saturation {
 pub struct PaperCosts {
     pub cores: u32,
     pub clock_ghz: f64,
-    /// Of a signature with RSA-2048.
+    /// Cycles of an RSA-2048 signature.
     pub sign_cycles: f64,
-    /// RSA-2048 by RSA-1024.
+    /// Ratio of RSA-2048 to RSA-1024.
     pub accelerated_sign_factor: f64,
     pub replicas: usize,
-    /// Two, by size of the value.
+    /// Two measurements, by value size.
     #[serde(rename = "saturation")]
     pub saturations: [Saturation; 2],
 }
@@ -64,8 +64,7 @@ impl PaperCosts {
         f64::from(self.cores) * self.clock_ghz * 1e9 / rate
     }
 
-    /// Returns the cycles of a batch without signing: a part for each message of the leader, and one for each copy of a
-    /// value.
+    /// Returns the cycles of a batch without signing: one part per message of the leader, and one per copy of a value.
     pub fn rest_cycles(&self, replicas: usize, value_bytes: u32, batch: u32) -> f64 {
         let [small, large] = &self.saturations;
         let by_byte =

@@ -1,20 +1,20 @@
-//! Timers of the kernel: a wheel whose slots are ticks, and eighths, sixty-fourths of all slots for times further away.
+//! Timers of the kernel: a timer wheel with slots of one tick, and of 8, 64, .. ticks for later times.
 
 use quorate_types::Time;
 
-/// Ticks within which the wheel is exact; each further level reaches eight times as far, eight times less exactly.
+/// Ticks within which the wheel is exact. Each further level reaches eight times as far at an eighth of the resolution.
 const LEVEL_TICKS: u64 = 63;
-/// Binary logarithm of the ratio of two levels.
+/// Binary logarithm of the ratio between two levels.
 const LEVEL_SHIFT: u32 = 3;
 /// Number of levels of the wheel.
 const LEVELS: u32 = 8;
 
-/// Returns a length of time in whole ticks, rounded up.
+/// Converts a duration to whole ticks, rounded up.
 pub fn in_ticks(ns: u64, tick_ns: u64) -> u64 {
     if tick_ns == 0 { ns } else { ns.div_ceil(tick_ns) * tick_ns }
 }
 
-/// Returns when a timer rings that is set at `now` to a length of time: at a tick, and never early.
+/// Returns the expiry of a timer set at `now` for this duration: at a tick, and never early.
 pub fn rings(now: Time, ns: u64, tick_ns: u64) -> Time {
     if tick_ns == 0 {
         return Time(now.0 + ns);

@@ -2,7 +2,7 @@
 
 /// Window of a new connection (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
-/// Smallest threshold of the slow start (RFC 5681, 3.1).
+/// Minimum slow-start threshold (RFC 5681, 3.1).
 const LEAST_THRESHOLD: u32 = 2;
 
 /// Congestion window of one direction.
@@ -10,16 +10,16 @@ const LEAST_THRESHOLD: u32 = 2;
 pub struct Congestion {
     pub window: u32,
     threshold: u32,
-    /// Acknowledged segments that the window has not grown by.
+    /// Acknowledged segments that have not yet increased the window.
     credit: u32,
-    /// The window was full since `usage_until` was set.
+    /// Whether the window was full since `usage_until` was set.
     is_limited: bool,
     most_out: u32,
     usage_until: u64,
     reduction: Option<Reduction>,
 }
 
-/// A reduction of the window that is under way.
+/// A window reduction in progress.
 #[derive(Clone, Debug)]
 struct Reduction {
     before: u32,
@@ -42,15 +42,15 @@ impl Default for Congestion {
 }
 
 impl Congestion {
-    /// Notes the segments in flight after sending, and whether they fill the window. Windows that nobody fills do not
-    /// grow (RFC 7661).
+    /// Records the segments in flight after sending, and whether they fill the window. A window that is not full does
+    /// not grow (RFC 7661).
     pub fn used(&mut self, is_full: bool, out: u32, acknowledged: u64, next: u64) {
         if acknowledged >= self.usage_until || is_full || (!self.is_limited && out > self.most_out) {
             (self.is_limited, self.most_out, self.usage_until) = (is_full, out, next);
         }
     }
 
-    /// Grows the window by acknowledged segments.
+    /// Increases the window for acknowledged segments.
     pub fn grow(&mut self, acknowledged: u32) {
         let is_slow_start = self.window < self.threshold;
         let is_used = self.is_limited || (is_slow_start && self.window < 2 * self.most_out);
@@ -74,13 +74,13 @@ impl Congestion {
         self.credit = 0;
     }
 
-    /// Begins to reduce the window to half.
+    /// Begins to halve the window.
     pub fn begin_reduction(&mut self) {
         self.halve();
         self.reduction = Some(Reduction { before: self.window, delivered: 0, sent: 0 });
     }
 
-    /// Sets the window during a reduction, so that half as many segments leave as arrive.
+    /// Sets the window during a reduction, so that half as many segments are sent as are delivered.
     pub fn reduce(&mut self, delivered: u32, in_flight: u32, advanced_without_loss: bool) {
         let Some(reduction) = &mut self.reduction else { return };
         if delivered == 0 {
@@ -104,21 +104,21 @@ impl Congestion {
         }
     }
 
-    /// Ends a reduction: all segments sent before it are acknowledged.
+    /// Ends a reduction after all segments sent before it are acknowledged.
     pub fn end_reduction(&mut self) {
         if self.reduction.take().is_some() {
             self.window = self.threshold;
         }
     }
 
-    /// Halves the window at once, as after a probe that repaired a loss.
+    /// Halves the window immediately, as after a probe that repaired a loss.
     pub fn reduce_at_once(&mut self) {
         self.halve();
         self.window = self.threshold;
     }
 
-    /// Restarts after a timeout with one segment beyond those in flight. Only the first timeout of several halves the
-    /// threshold.
+    /// Restarts after a timeout with one segment beyond those in flight. Of several consecutive timeouts, only the
+    /// first one halves the threshold.
     pub fn restart(&mut self, in_flight: u32, is_first: bool) {
         if is_first {
             self.halve();
@@ -127,7 +127,7 @@ impl Congestion {
         self.window = in_flight + 1;
     }
 
-    /// Shrinks the window by half for each timeout without sending, down to that of a new connection.
+    /// Halves the window for each idle timeout, down to a new connection's window.
     pub fn rested(&mut self, timeouts: u64) {
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let least = self.window.min(INITIAL_WINDOW);

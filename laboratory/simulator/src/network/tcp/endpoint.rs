@@ -1,4 +1,4 @@
-//! One end of a connection: a sender and a receiver whose acknowledgements travel with what the sender sends.
+//! One end of a connection: a sender, and a receiver whose acknowledgements are piggybacked on the sender's segments.
 
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -20,17 +20,17 @@ impl Endpoint {
         Endpoint { sender: Sender::new(options), receiver: Receiver::new(options), wake: None, leaving: Vec::new() }
     }
 
-    /// Returns the number of bytes that are written and not sent.
+    /// Returns the number of bytes written but not sent.
     pub fn unsent_bytes(&self) -> u64 {
         self.sender.unsent()
     }
 
-    /// Returns the number of bytes that are written and not acknowledged.
+    /// Returns the number of bytes written but not acknowledged.
     pub fn unacknowledged_bytes(&self) -> u64 {
         self.sender.unacknowledged()
     }
 
-    /// Returns the first byte that has not arrived: all before it have.
+    /// Returns the position of the first missing byte.
     pub fn received(&self) -> u64 {
         self.receiver.expected
     }
@@ -49,7 +49,7 @@ impl Endpoint {
         self.sender.write(bytes)
     }
 
-    /// Sends what was written.
+    /// Sends written bytes.
     pub fn flush(&mut self, now: Time, out: &mut Vec<Todo>) {
         self.sender.transmit(now, &mut self.leaving);
         self.perform(now, out);
@@ -64,7 +64,7 @@ impl Endpoint {
         self.perform(now, out);
     }
 
-    /// Does what is due. It may be called too early.
+    /// Performs the due actions. An early call does no harm.
     pub fn on_timer(&mut self, now: Time, out: &mut Vec<Todo>) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
@@ -74,7 +74,7 @@ impl Endpoint {
         self.perform(now, out);
     }
 
-    /// Sends what leaves, each segment with an acknowledgement, and requests the next call.
+    /// Sends pending segments, each with an acknowledgement, and requests the next call.
     fn perform(&mut self, now: Time, out: &mut Vec<Todo>) {
         for mut segment in self.leaving.drain(..) {
             self.receiver.acknowledge(now, &mut segment);

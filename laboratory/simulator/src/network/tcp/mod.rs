@@ -1,10 +1,10 @@
-//! Stand-in for the kernel's TCP: both directions of a connection, packet by packet, in virtual time.
+//! Model of the kernel's TCP: both directions of a connection, packet by packet, in virtual time.
 //!
-//! An [`Endpoint`] is a state machine without I/O. Its inputs are bytes to send, segments that arrive, and the time;
-//! its outputs are segments to send and the time to wake it. It handles positions in a stream, not bytes. It behaves as
-//! Linux does by default, with Reno: selective acknowledgements, time stamps, proportional rate reduction, loss
-//! detection by time (RACK) and tail-loss probes (RFC 8985), delayed acknowledgements, and timers that run in ticks of
-//! the kernel's clock. There is no receive window, no handshake and no pacing (ADR 038).
+//! An [`Endpoint`] is a state machine without I/O. Its inputs are bytes to send, received segments, and the time; its
+//! outputs are segments to send and the time of the next call. It handles positions in a stream, not bytes. It behaves
+//! like Linux with default settings and Reno: selective acknowledgements, timestamps, proportional rate reduction,
+//! time-based loss detection (RACK) and tail loss probes (RFC 8985), delayed acknowledgements, and timers that run in
+//! ticks of the kernel's clock. There is no receive window, no handshake and no pacing (ADR 038).
 
 mod clock;
 mod congestion;
@@ -24,37 +24,37 @@ use std::ops::Range;
 pub struct TcpOptions {
     /// Retransmission timeout before the first measured round trip, in nanoseconds.
     pub rto_initial_ns: u64,
-    /// Minimum of what the timeout adds to the smoothed round trip, in nanoseconds, as in Linux.
+    /// Minimum difference between the timeout and the smoothed round trip, in nanoseconds, as in Linux.
     pub rto_min_ns: u64,
     pub rto_max_ns: u64,
-    /// Tick of the kernel's clock in nanoseconds, which all timers are rounded up to; 0: timers are exact.
+    /// Tick of the kernel's clock in nanoseconds, to which all timers are rounded up; 0 for exact timers.
     pub tick_ns: u64,
-    /// Maximum bytes of a segment without headers.
+    /// Maximum size of a segment without headers, in bytes.
     pub segment_bytes: u32,
     /// Whether segments that overtake others reveal their loss.
     pub fast_retransmit: bool,
-    /// Whether the last segment is repeated before the timeout.
+    /// Whether to retransmit the last segment before the timeout.
     pub tail_loss_probe: bool,
 }
 
-/// A packet of a connection. Every packet acknowledges.
+/// A packet of a connection. Every packet carries an acknowledgement.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// Position of its first byte in the stream.
     pub begin: u64,
-    /// Bytes of the stream; 0 in an acknowledgement that travels alone.
+    /// Bytes of the stream; 0 in a pure acknowledgement.
     pub bytes: u32,
-    /// The sender had no more to send.
+    /// Whether the sender had no more data.
     pub pushes: bool,
-    /// The first byte that its sender has not received.
+    /// Position of the first byte that its sender has not received.
     pub acknowledges: u64,
-    /// What its sender has received beyond that, the latest first.
+    /// SACK ranges that its sender has received beyond it, the latest first.
     pub holds: Vec<Range<u64>>,
-    /// It acknowledges something that had arrived before (RFC 2883).
+    /// Whether it acknowledges a duplicate (RFC 2883).
     pub tells_duplicate: bool,
-    /// When it was sent.
+    /// Send time.
     pub stamp: Time,
-    /// The stamp that it echoes (RFC 7323).
+    /// The echoed timestamp (RFC 7323).
     pub echo: Time,
 }
 
@@ -66,10 +66,10 @@ pub enum Todo {
     Wake(Time),
 }
 
-/// What an endpoint counts.
+/// Counters of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpCounts {
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Expired retransmission timeouts.
     pub rto_events: u64,
@@ -77,7 +77,7 @@ pub struct TcpCounts {
 }
 
 impl TcpCounts {
-    /// Adds those of another endpoint.
+    /// Adds the counters of another endpoint.
     pub fn add(&mut self, other: TcpCounts) {
         self.retransmissions += other.retransmissions;
         self.rto_events += other.rto_events;

@@ -1,22 +1,22 @@
-//! The receiving direction: order, and when to acknowledge.
+//! The receiving direction: reordering and acknowledgements.
 
 use super::clock::{in_ticks, rings};
 use super::{Segment, TcpOptions};
 use quorate_types::Time;
 use std::ops::Range;
 
-/// Shortest time for which Linux waits for data that an acknowledgement can travel with.
+/// Minimum time that Linux delays an acknowledgement to piggyback it on data.
 const LEAST_DELAY_NS: u64 = 40_000_000;
-/// The longest.
+/// Maximum time that Linux delays an acknowledgement.
 const MOST_DELAY_NS: u64 = 200_000_000;
-/// Size of a full segment until a larger one has arrived.
+/// Assumed size of a full segment until a larger one arrives.
 const DEFAULT_SEGMENT_BYTES: u32 = 536;
-/// Segments that are acknowledged at once at the start of a connection.
+/// Segments that are acknowledged without delay at the start of a connection.
 const QUICK: u32 = 16;
-/// Ranges beyond a gap in one acknowledgement, as many as fit beside the time stamps.
+/// Maximum SACK ranges per acknowledgement, limited by the space beside the timestamps.
 const MAX_HELD: usize = 3;
 
-/// When to acknowledge.
+/// Urgency of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
     Now,
@@ -27,23 +27,23 @@ enum Due {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     options: TcpOptions,
-    /// The first missing byte.
+    /// Position of the first missing byte.
     pub expected: u64,
-    /// Ranges beyond it, the latest first.
+    /// Received ranges beyond it, the latest first.
     early: Vec<Range<u64>>,
-    /// The last acknowledgement sent.
+    /// Position of the last acknowledgement sent.
     acknowledged: u64,
     echo: Time,
     tells_duplicate: bool,
     due: Option<Due>,
-    /// Size of the largest segment, which counts as a full one.
+    /// Size of the largest segment so far, which counts as a full one.
     full_bytes: u32,
     /// Small segments since the last acknowledgement.
     small: u32,
-    /// This end answers what it receives, so acknowledgements wait for the answers.
+    /// Whether this end answers its input, so that acknowledgements wait for the answers.
     is_interactive: bool,
     quick: u32,
-    /// How long an acknowledgement waits; follows the time between two segments.
+    /// Delay of an acknowledgement; adapts to the interval between segments.
     patience: u64,
     last: Option<Time>,
 }
@@ -67,7 +67,7 @@ impl Receiver {
         }
     }
 
-    /// Returns when an acknowledgement has to travel alone.
+    /// Returns the time at which a pure acknowledgement has to be sent.
     pub fn timer(&self) -> Option<Time> {
         match self.due {
             Some(Due::At(at)) => Some(at),
@@ -75,12 +75,12 @@ impl Receiver {
         }
     }
 
-    /// Returns whether an acknowledgement has to leave now.
+    /// Returns whether an acknowledgement has to be sent now.
     pub fn must_acknowledge(&self) -> bool {
         self.due == Some(Due::Now)
     }
 
-    /// Handles a segment with bytes. `smoothed` is the smoothed round trip, `timeout` the retransmission timeout.
+    /// Handles a segment with data. `smoothed` is the smoothed round trip, `timeout` the retransmission timeout.
     pub fn on_data(&mut self, now: Time, segment: &Segment, smoothed: Option<u64>, timeout: u64) {
         let (begin, end) = (segment.begin, segment.begin + u64::from(segment.bytes));
         if begin <= self.acknowledged {
@@ -107,7 +107,7 @@ impl Receiver {
         self.plan(now, segment, smoothed);
     }
 
-    /// Follows the time between two segments.
+    /// Updates the estimated interval between segments.
     fn learn_pace(&mut self, now: Time, timeout: u64) {
         let gap = self.last.replace(now).map(|last| now.0 - last.0);
         match gap {
@@ -129,7 +129,7 @@ impl Receiver {
         self.early.insert(0, range);
     }
 
-    /// Decides when to acknowledge a segment that came in order. The application reads it at once.
+    /// Schedules the acknowledgement of an in-order segment, which the application reads immediately.
     fn plan(&mut self, now: Time, segment: &Segment, smoothed: Option<u64>) {
         if segment.bytes >= self.full_bytes {
             self.full_bytes = segment.bytes;
@@ -150,7 +150,7 @@ impl Receiver {
         };
     }
 
-    /// Returns how long an acknowledgement waits, less than the minimum timeout.
+    /// Returns the delay of an acknowledgement, below the minimum timeout.
     fn delay(&self, smoothed: Option<u64>) -> u64 {
         let tick = self.options.tick_ns;
         let least_timeout = in_ticks(self.options.rto_min_ns, tick).max(2 * tick);
@@ -162,7 +162,7 @@ impl Receiver {
         delay.min(least_timeout - tick)
     }
 
-    /// Acknowledges if the time has come for it.
+    /// Sends the acknowledgement if it is due.
     pub fn on_timer(&mut self, now: Time, timeout: u64) {
         if self.timer().is_none_or(|at| at > now) {
             return;
@@ -175,7 +175,7 @@ impl Receiver {
         self.due = Some(Due::Now);
     }
 
-    /// Writes the acknowledgement into a segment that leaves.
+    /// Writes the acknowledgement into an outgoing segment.
     pub fn acknowledge(&mut self, now: Time, segment: &mut Segment) {
         segment.acknowledges = self.expected;
         segment.holds = self.early.iter().take(MAX_HELD).cloned().collect();

@@ -3,20 +3,20 @@
 use super::TcpOptions;
 use super::clock::in_ticks;
 
-/// Estimate of round trips. Numbers are nanoseconds.
+/// Round-trip estimator. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct RoundTrips {
     options: TcpOptions,
     smoothed: Option<u64>,
     /// Four mean deviations.
     deviation: u64,
-    /// The largest deviation of the current round trip, at least the minimum timeout.
+    /// Largest deviation of the present round trip, at least the minimum timeout.
     largest: u64,
-    /// What the timeout adds to the smoothed round trip.
+    /// Difference between the timeout and the smoothed round trip.
     margin: u64,
-    /// The current round trip ends once this is acknowledged.
+    /// Position whose acknowledgement ends the present round trip.
     until: u64,
-    /// The smallest round trip.
+    /// Smallest round trip so far.
     pub smallest: u64,
     timeout: u64,
 }
@@ -51,7 +51,8 @@ impl RoundTrips {
         self.timeout = (2 * self.timeout).min(self.options.rto_max_ns);
     }
 
-    /// Adds a round trip. `acknowledged` and `next` are the first bytes that are not acknowledged and not sent.
+    /// Adds a round-trip sample. `acknowledged` and `next` are the positions of the first unacknowledged and the first
+    /// unsent byte.
     pub fn measured(&mut self, trip: u64, acknowledged: u64, next: u64) {
         self.smallest = self.smallest.min(trip);
         let least = self.options.rto_min_ns;
@@ -74,7 +75,8 @@ impl RoundTrips {
         self.timeout = in_ticks(timeout, self.options.tick_ns).min(self.options.rto_max_ns);
     }
 
-    /// Updates the deviation. A round trip that is much shorter counts an eighth, as it makes no timeout too short.
+    /// Updates the deviation. A much shorter round trip counts only an eighth, since it cannot make a timeout too
+    /// short.
     fn deviate(&mut self, trip: u64, smoothed: u64) {
         let (off, quarter) = (trip.abs_diff(smoothed), self.deviation / 4);
         if trip < smoothed && off > quarter {

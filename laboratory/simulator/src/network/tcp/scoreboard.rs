@@ -1,27 +1,27 @@
-//! Segments that are sent and not acknowledged, and which of them are lost: loss detection by time (RFC 8985, RACK).
+//! Unacknowledged segments, and time-based detection of their loss (RFC 8985, RACK).
 
 use quorate_types::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Number of segments that overtook another one after which it is lost at once.
+/// Number of later segments whose delivery marks an earlier one as lost immediately.
 const OVERTAKEN: u32 = 3;
 
-/// A segment on its way.
+/// A segment in flight.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub begin: u64,
     pub bytes: u32,
-    /// When it was last sent.
+    /// Time of its last transmission.
     pub at: Time,
-    /// Number of the sending, since several may have the same time.
+    /// Sequence number of the transmission, since several may share a time.
     turn: u64,
-    /// Sent more than once.
+    /// Whether it was transmitted more than once.
     pub again: bool,
-    /// The other end has it, but not all before it.
+    /// Whether the other end has it, but lacks an earlier one.
     is_held: bool,
     is_lost: bool,
-    /// Lost, and sent again since.
+    /// Whether it was lost and has been retransmitted.
     is_repeated: bool,
 }
 
@@ -35,29 +35,29 @@ impl Sent {
     }
 }
 
-/// What an acknowledgement told.
+/// Information in an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct News {
-    /// Segments that arrived.
+    /// Newly delivered segments.
     pub delivered: u32,
-    /// Segments acknowledged for the first time together with all before them.
+    /// Segments that are now acknowledged cumulatively.
     pub advanced: u32,
-    /// When the first of the acknowledged segments was sent, unless one was sent twice.
+    /// Send time of the first acknowledged segment, unless one of them was retransmitted.
     pub measurable: Option<Time>,
-    /// A segment that was sent twice is acknowledged.
+    /// Whether a retransmitted segment was acknowledged.
     pub after_repetition: bool,
 }
 
-/// Segments in order of their position.
+/// Unacknowledged segments in the order of their position.
 #[derive(Clone, Debug, Default)]
 pub struct Scoreboard {
     sent: VecDeque<Sent>,
     held: u32,
     lost: u32,
     repeated: u32,
-    /// Number of sendings.
+    /// Number of transmissions.
     turns: u64,
-    /// The last sent of the segments that arrived: its turn, and its round trip in nanoseconds.
+    /// The most recently sent of the delivered segments: its transmission number, and its round trip in nanoseconds.
     latest: Option<(u64, u64)>,
 }
 
@@ -79,12 +79,12 @@ impl Scoreboard {
         self.len() - self.held - self.lost + self.repeated
     }
 
-    /// Returns whether lost segments wait to be sent again.
+    /// Returns whether lost segments await retransmission.
     pub fn has_losses(&self) -> bool {
         self.lost > self.repeated
     }
 
-    /// Returns when the first segment was last sent.
+    /// Returns the time of the first segment's last transmission.
     pub fn first_at(&self) -> Option<Time> {
         self.sent.front().map(|sent| sent.at)
     }
@@ -94,7 +94,7 @@ impl Scoreboard {
         self.sent.push_back(Sent { turn: self.turns, ..sent });
     }
 
-    /// Returns the first lost segment, marks it as sent again, and whether it is the first of all.
+    /// Returns the first lost segment, marked as retransmitted, and whether it is the first of all segments.
     pub fn repeat(&mut self, now: Time) -> Option<(Sent, bool)> {
         if !self.has_losses() {
             return None;
@@ -107,7 +107,7 @@ impl Scoreboard {
         Some((sent.clone(), at == 0))
     }
 
-    /// Returns the last segment for a probe, as sent again.
+    /// Returns the last segment for a probe, marked as retransmitted.
     pub fn probe(&mut self, now: Time) -> Option<Sent> {
         let last = self.sent.back_mut()?;
         self.turns += 1;
@@ -115,7 +115,7 @@ impl Scoreboard {
         Some(last.clone())
     }
 
-    /// Removes what is acknowledged before `upto`, and marks what the other end holds beyond.
+    /// Removes the segments acknowledged before `upto`, and marks those that the other end holds beyond it.
     pub fn acknowledge(&mut self, now: Time, upto: u64, holds: &[Range<u64>], least_trip: u64) -> News {
         let mut news = News::default();
         while self.sent.front().is_some_and(|sent| sent.end() <= upto) {
@@ -163,7 +163,8 @@ impl Scoreboard {
         }
     }
 
-    /// Notes that a segment arrived. After a repetition, a round trip that is too short is that of the first copy.
+    /// Records the delivery of a segment. After a retransmission, a round trip that is too short belongs to the first
+    /// copy.
     fn arrived(&mut self, now: Time, sent: &Sent, least_trip: u64) {
         let trip = now.0 - sent.at.0;
         if sent.again && trip < least_trip {
@@ -174,8 +175,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks segments as lost that later ones have overtaken by more than the time that reordering may take. Returns
-    /// the number of lost ones, and after how long to look again.
+    /// Marks segments as lost that later ones have overtaken by more than the reordering window. Returns the number of
+    /// lost segments, and the time until the next check.
     pub fn find_losses(&mut self, now: Time, reordering: u64, in_recovery: bool) -> (u32, Option<u64>) {
         let Some((latest, trip)) = self.latest else { return (0, None) };
         let window = if in_recovery || self.held >= OVERTAKEN { 0 } else { reordering };
@@ -197,7 +198,7 @@ impl Scoreboard {
         (found, again)
     }
 
-    /// Marks all segments as lost after a timeout, but those that were sent less than a round trip ago.
+    /// Marks all segments as lost after a timeout, except those sent less than a round trip ago.
     pub fn lose_all(&mut self, now: Time) {
         let trip = self.latest.map_or(0, |(_, trip)| trip);
         for (at, sent) in self.sent.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The sending direction: what leaves when, and which timer runs.
+//! The sending direction: transmission and timers.
 
 use super::clock::rings;
 use super::congestion::Congestion;
@@ -7,10 +7,10 @@ use super::scoreboard::{News, Scoreboard, Sent};
 use super::{Segment, TcpCounts, TcpOptions};
 use quorate_types::Time;
 
-/// Ticks that a probe or a look for lost segments waits beyond what the round trip says.
+/// Minimum ticks by which a probe or a loss check is later than the round trip requires.
 const LEAST_TICKS: u64 = 2;
 
-/// The timer that runs. There is one at a time, as in Linux.
+/// The running timer. There is one at a time, as in Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
     /// Retransmission timeout.
@@ -21,19 +21,19 @@ enum Timer {
     Reordering,
 }
 
-/// Why segments are sent again. It ends once everything before `until` is acknowledged.
+/// Reason for retransmissions. It ends once everything before `until` is acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     until: u64,
     after_timeout: bool,
 }
 
-/// A probe that has not been answered.
+/// An unanswered probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// What was sent before it.
+    /// End of the data sent before it.
     until: u64,
-    /// It repeated a segment. Otherwise it was new data.
+    /// Whether it was a retransmission rather than new data.
     repeats: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Sender {
     pub trips: RoundTrips,
     congestion: Congestion,
     sent: Scoreboard,
-    /// The first byte that is not acknowledged, that is not sent, and that does not exist yet.
+    /// Positions of the first unacknowledged byte, the first unsent byte, and the end of the stream.
     first: u64,
     next: u64,
     end: u64,
@@ -73,12 +73,12 @@ impl Sender {
         }
     }
 
-    /// Returns the number of bytes that are not sent.
+    /// Returns the number of unsent bytes.
     pub fn unsent(&self) -> u64 {
         self.end - self.next
     }
 
-    /// Returns the number of bytes that are not acknowledged, sent or not.
+    /// Returns the number of unacknowledged bytes, sent or not.
     pub fn unacknowledged(&self) -> u64 {
         self.end - self.first
     }
@@ -93,7 +93,7 @@ impl Sender {
         self.end
     }
 
-    /// Sends what the congestion window allows, lost segments first.
+    /// Sends as much as the congestion window allows, lost segments first.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.restart_if_rested(now);
         let (was_empty, mut sent_new) = (self.sent.is_empty(), false);
@@ -150,20 +150,20 @@ impl Sender {
         self.timer = Some((timer, rings(now, ns.max(1), self.options.tick_ns)));
     }
 
-    /// Returns what is left of the timeout of the first segment.
+    /// Returns the remaining timeout of the first segment.
     fn timeout_left(&self, now: Time) -> u64 {
         let at = self.sent.first_at().unwrap_or(now);
         (at.0 + self.trips.timeout()).saturating_sub(now.0)
     }
 
-    /// Sets the timer of the tail-loss probe, unless this is no time for one. `advanced` tells that an acknowledgement
-    /// has just restarted the timeout.
+    /// Arms the tail loss probe unless the conditions for one are not met. `advanced` is set if an acknowledgement has
+    /// just restarted the timeout.
     fn schedule_probe(&mut self, now: Time, advanced: bool) -> bool {
         let is_calm = self.recovery.is_none() && !self.sent.has_gaps() && !self.sent.is_empty();
         if !self.options.tail_loss_probe || !is_calm {
             return false;
         }
-        // A lone segment may be acknowledged late (RFC 8985, 7.2).
+        // The acknowledgement of a single segment may be delayed (RFC 8985, 7.2).
         let wait = match (self.trips.smoothed(), self.sent.len()) {
             (None, _) => self.options.rto_initial_ns,
             (Some(smoothed), 1) => 2 * smoothed + self.options.rto_min_ns,
@@ -205,8 +205,8 @@ impl Sender {
         self.trips.measured(now.0.saturating_sub(since.0).max(1), self.first, self.next);
     }
 
-    /// Halves the window if a probe has repaired a loss (RFC 8985, 7.4): something newer is acknowledged, and no copy
-    /// was reported. `is_repeated` tells that the acknowledgement brings nothing new.
+    /// Halves the window if a probe has repaired a loss (RFC 8985, 7.4): newer data is acknowledged, and no duplicate
+    /// was reported. `is_repeated` is set if the acknowledgement carries no new information.
     fn answer_probe(&mut self, segment: &Segment, is_repeated: bool) {
         let Some(Probe { until, repeats }) = self.probe.filter(|probe| segment.acknowledges >= probe.until) else {
             return;
@@ -227,7 +227,7 @@ impl Sender {
         }
     }
 
-    /// Looks for lost segments, and begins to repair them. Returns their number.
+    /// Detects lost segments, and begins to retransmit them. Returns their number.
     fn find_losses(&mut self, now: Time) -> u32 {
         if !self.options.fast_retransmit {
             return 0;
@@ -256,7 +256,7 @@ impl Sender {
         }
     }
 
-    /// Restarts the timeout after an acknowledgement, unless a look for lost segments is due earlier.
+    /// Restarts the timeout after an acknowledgement, unless a loss check is due earlier.
     fn restart_timeout(&mut self, now: Time) {
         match self.timer {
             Some((Timer::Reordering, at)) if at > now => {}
@@ -264,7 +264,7 @@ impl Sender {
         }
     }
 
-    /// Does what is due.
+    /// Performs the due actions.
     pub fn on_timer(&mut self, now: Time, out: &mut Vec<Segment>) {
         let Some((timer, _)) = self.timer.filter(|(_, at)| *at <= now) else { return };
         self.timer = None;
@@ -299,7 +299,7 @@ impl Sender {
         self.set_timer(now, Timer::Timeout, self.timeout_left(now));
     }
 
-    /// Sends the first segment again, and treats the others as lost (RFC 6298, 5.4 to 5.6).
+    /// Retransmits the first segment, and treats the others as lost (RFC 6298, 5.4 to 5.6).
     fn on_timeout(&mut self, now: Time, out: &mut Vec<Segment>) {
         if self.sent.is_empty() {
             return;
