@@ -208,7 +208,7 @@ impl Emulation {
 
     /// Returns the control namespace outside the network: its packets are neither delayed nor lost.
     pub fn control(&self) -> &Namespace {
-        self.namespaces.last().expect("there is always that of the probes")
+        self.namespaces.last().expect("there is always the probes' namespace")
     }
 
     /// Begins the run: resets the counters, starts the plan's changes, and probes until the end.

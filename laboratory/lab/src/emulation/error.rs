@@ -26,7 +26,7 @@ pub enum EmulationError {
     Interface { what: &'static str, end: usize, source: io::Error },
     #[error("cannot start the router: {0}")]
     Router(io::Error),
-    #[error("cannot measure what the emulation adds: {0}")]
+    #[error("cannot measure the emulation's overhead: {0}")]
     Probe(io::Error),
     #[error("the emulated network failed: {0}")]
     Run(io::Error),

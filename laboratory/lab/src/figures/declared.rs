@@ -60,36 +60,35 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
             let offered = bench.refused_commands + bench.committed_commands;
             ratio(Some(bench.refused_commands as f64 * PERCENT), Some(offered as f64))
         };
-    "channel_us_per_command", "us", "Processor time of all channels per completed command" =>
+    "channel_us_per_command", "us", "CPU time of all channels per completed command" =>
         |run| {
             let spent = run.bench()?.channel_us_per_command?;
             Some(spent.replicas? + spent.clients?)
         };
-    "core_percent", "%", "Time that the core's thread worked, at the replica with the busiest thread" =>
+    "core_percent", "%", "Utilization of the core thread, at the replica with the busiest thread" =>
         |run| run.busy_percent("core");
-    "network_percent", "%", "Time that the thread of its network worked; 0 without one" =>
+    "network_percent", "%", "Utilization of its network thread; 0 without one" =>
         |run| run.busy_percent("network");
-    "verifiers_percent", "%", "Time that each of its threads for signatures worked; 0 without any" =>
+    "verifiers_percent", "%", "Mean utilization of its verifiers; 0 without any" =>
         |run| run.busy_percent("verifiers");
-    "verification_us", "us", "Processor time of verifying one of the signatures that all replicas verify, the mean; \
-        simulated only" =>
+    "verification_us", "us", "Mean CPU time per verified signature, over all replicas; simulated only" =>
         |run| {
             let share = run.verifications()?;
             ratio(Some(share.us_per_command), Some(share.count_per_command))
         };
-    "packets", "packets", "Packets sent by replicas, over packets; with TCP by all, in an emulated network only" =>
+    "packets", "packets", "Packets sent by replicas; with TCP by all endpoints, in emulated networks only" =>
         |run| {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.packets);
             bench.packets.map(|packets| packets.sent).or_else(of_tcp).map(|packets| packets as f64)
         }, whole: true;
-    "retransmissions", "packets", "Those of them that were sent again" =>
+    "retransmissions", "packets", "Retransmissions among these packets" =>
         |run| {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.retransmissions);
             bench.packets.map(|packets| packets.retransmissions).or_else(of_tcp).map(|packets| packets as f64)
         }, whole: true;
-    "rto_events", "timeouts", "Retransmission timeouts that were over" =>
+    "rto_events", "timeouts", "Expired retransmission timeouts" =>
         |run| {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.rto_events);
@@ -98,14 +97,14 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
     "peak_rss_mb", "MB", "Peak resident memory of all processes, in MB of 1,000,000 bytes" =>
         // A simulation does not measure memory.
         |run| run.bench().map(|bench| bench.peak_rss_mb).filter(|memory| *memory > 0.0);
-    "leader_codec_cycles", "cycles", "Those of `unmarshal` and `marshal` together" =>
+    "leader_codec_cycles", "cycles", "Cycles of `unmarshal` and `marshal` together" =>
         |run| run.leader_cycles(&[Stage::Unmarshal, Stage::Marshal]);
-    "codec_and_hash_percent", "%", "`unmarshal`, `marshal` and `hash` by what the leader spends apart from system \
+    "codec_and_hash_percent", "%", "Share of `unmarshal`, `marshal` and `hash` in the leader's cycles without system \
         calls; needs `stages`" =>
         |run| run.leader_percent(&[Stage::Unmarshal, Stage::Marshal, Stage::Hash]);
-    "request_hash_cycles", "cycles", "Hashing of one request at the leader, the mean; needs `stages`" =>
+    "request_hash_cycles", "cycles", "Mean cycles for hashing one request at the leader; needs `stages`" =>
         |run| run.message_cycles(MessageKind::Request, Stage::Hash);
-    "reply_sign_cycles", "cycles", "Signature or code of one reply at the leader, the mean; needs `stages`" =>
+    "reply_sign_cycles", "cycles", "Mean cycles for the signature or MAC of one reply at the leader; needs `stages`" =>
         |run| run.message_cycles(MessageKind::Reply, Stage::Sign);
     "leader_receive_cycles", "cycles", "Cycles of the leader's stage `receive` per executed command; needs `stages`" =>
         |run| run.leader_cycles(&[Stage::Receive]);
@@ -137,43 +136,40 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
 
 /// Figures of scenarios, of model requests without retries, and of formulas.
 pub(super) const OF_MODELS: &[Derived] = derived! {
-    "scenarios_until_found", "scenarios", "Scenarios with twins until a bug was found, the one that found it \
-        included" =>
+    "scenarios_until_found", "scenarios", "Scenarios with twins up to and including the one that found a bug" =>
         Run::scenarios_until_found;
-    "success_probability", "", "Requests that get at least 2f+1 replies without a view change, by all requests" =>
+    "success_probability", "", "Share of requests with at least 2f+1 replies and no view change" =>
         |run| match run.requests() {
             Some(requests) => requests.success_probability,
             None => Some(run.model()?.success_probability),
         }, fold: Fold::ShareOf(REQUESTS);
-    "answered_probability", "", "Requests that get at least f+1 replies without a view change, by all requests; \
-        measured only" =>
+    "answered_probability", "", "Share of requests with at least f+1 replies and no view change; measured only" =>
         |run| run.requests()?.answered_probability, fold: Fold::ShareOf(REQUESTS);
     "requests", "requests", "Requests behind these probabilities" => |run| Some(run.requests()?.requests as f64);
-    "agreement_probability", "", "Requests that a quorum commits without a view change; formulas only" =>
+    "agreement_probability", "", "Share of requests that a quorum commits without a view change; formulas only" =>
         |run| run.model()?.agreement_probability;
-    "expected_replies", "replies", "Replies to a request that a quorum commits, 0 for the others, the mean; formulas \
-        only" =>
+    "expected_replies", "replies", "Mean replies to a request, 0 if no quorum commits it; formulas only" =>
         |run| Some(run.model()?.expected_replies);
-    "mean_replies", "replies", "Replies to a request, the mean over all requests" =>
+    "mean_replies", "replies", "Mean replies to a request, over all requests" =>
         |run| match run.requests() {
             Some(requests) => requests.expected_replies,
             None => run.model()?.mean_replies,
         };
-    "success_mean_ms", "ms", "Mean time until a request has 2f+1 replies, of those that get them" =>
+    "success_mean_ms", "ms", "Mean time until a request has 2f+1 replies, over the requests that get them" =>
         |run| run.success_latency()?.mean;
     "success_p50_ms", "ms", "Median of that time" => |run| run.success_latency()?.p50;
     "success_p90_ms", "ms", "90th percentile of that time" => |run| run.success_latency()?.p90;
     "success_p99_ms", "ms", "99th percentile of that time" => |run| run.success_latency()?.p99;
     "expected_replies_bound", "replies", "Lower bound of equation 2 on expected_replies; formulas only" =>
         |run| run.model()?.expected_replies_lower_bound;
-    "bound_ratio", "", "That bound by expected_replies; formulas only" =>
+    "bound_ratio", "", "That bound divided by expected_replies; formulas only" =>
         |run| {
             let model = run.model()?;
             ratio(model.expected_replies_lower_bound, Some(model.expected_replies))
         };
     "message_loss", "", "Probability that a vote is lost with all its copies or retransmissions; formulas only" =>
         |run| Some(run.model()?.message_loss);
-    "messages_per_request", "messages", "Messages of a request if nothing is lost; formulas only" =>
+    "messages_per_request", "messages", "Messages of a request without loss; formulas only" =>
         |run| Some(run.model()?.messages.without_loss);
     "printed_messages", "messages", "The same by the paper's formula, with messages to oneself; formulas only" =>
         |run| Some(run.model()?.messages.printed? as f64);
@@ -181,9 +177,9 @@ pub(super) const OF_MODELS: &[Derived] = derived! {
         |run| Some(run.model()?.messages.packets);
     "retransmissions_needed", "copies", "Copies or retransmissions by equation 7; formulas only" =>
         |run| run.model()?.retransmissions_needed.map(f64::from);
-    "repetitions_needed", "copies", "The least number that suffices by equation 1; formulas only" =>
+    "repetitions_needed", "copies", "The smallest number that suffices by equation 1; formulas only" =>
         |run| run.model()?.repetitions_needed.map(f64::from);
-    "attempts_ratio", "", "Attempts that suffice by equation 1, by those of equation 7; formulas only" =>
+    "attempts_ratio", "", "Ratio of the sufficient attempts by equation 1 to those by equation 7; formulas only" =>
         |run| {
             // The total includes the first attempt.
             let attempts = |again: Option<u32>| again.map(|number| f64::from(number) + 1.0);
@@ -194,7 +190,7 @@ pub(super) const OF_MODELS: &[Derived] = derived! {
         |run| Some(run.model()?.view_change?.probability);
     "best_timeout_ms", "ms", "Timeout with the highest throughput of one request at a time; formulas only" =>
         |run| run.model()?.best_timeout_ms;
-    "operations_limit_per_s", "operations/s", "Operations that the leader's line carries; plans only" =>
+    "operations_limit_per_s", "operations/s", "Operations at the capacity of the leader's link; plans only" =>
         |run| match run.fpga_point() {
             Some(point) => Some(point.operations_per_s),
             None => Some(run.cpu_point()?.line_limit_per_s),
@@ -211,7 +207,7 @@ pub(super) const OF_MODELS: &[Derived] = derived! {
         |run| Some(run.fpga_point()?.total.brams);
     "remaining_slices", "slices", "Logic of the FPGA that remains, below 0 if it does not fit; plans only" =>
         |run| Some(run.fpga_point()?.remaining.slices), signed: true;
-    "device_percent", "%", "The resource of the FPGA that is used most, by what there is; plans only" =>
+    "device_percent", "%", "Utilization of the FPGA's most used resource; plans only" =>
         |run| Some(run.fpga_point()?.used_percent.largest().1);
     "least_replicas", "replicas", "Least group from which on all fit the FPGA, up to 100; plans only" =>
         |run| Some(run.fpga()?.plan.least_replicas.first()?.replicas? as f64);

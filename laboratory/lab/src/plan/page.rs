@@ -83,7 +83,7 @@ fn fpga(answer: &FpgaAnswer) -> (String, String, Vec<Figure>) {
     let figures = vec![
         figure("slices", "Logic of a replica at line rate", x.clone(), Axis::from_zero("slices", ""), logic),
         figure("dsps", "Multipliers of a replica at line rate", x.clone(), Axis::from_zero("DSPs", ""), dsps),
-        figure("operations", "Operations that the line carries", x, Axis::from_zero("operations", "1/s"), rates),
+        figure("operations", "Operations at link capacity", x, Axis::from_zero("operations", "1/s"), rates),
     ];
     let gigabits = plan.line_rate_bits_per_s / 1e9;
     let lead = format!("{gigabits} Gbit/s, profile {}, {}, on {}.", plan.profile, answer.scheme, device.name);

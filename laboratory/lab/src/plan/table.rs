@@ -168,7 +168,7 @@ fn roles(point: &CpuPoint) -> String {
     }
     table.add_row(row);
     let head = format!(
-        "{} replicas, values of {} B, batches of {}: {} operations/s, of {} that the line carries\n",
+        "{} replicas, values of {} B, batches of {}: {} operations/s, at most {} at link capacity\n",
         point.replicas,
         whole(f64::from(point.value_bytes)),
         point.batch,

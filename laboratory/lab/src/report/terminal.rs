@@ -60,7 +60,7 @@ impl Report for SimResult {
             let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
             text.push_str(&line(
                 "seeds",
-                format!("{seeds}, {failed} failed; the figures above are those of seed {first}; --json has all"),
+                format!("{seeds}, {failed} failed; the figures above are from seed {first}; --json has all"),
             ));
         }
         for seed in self.failed() {

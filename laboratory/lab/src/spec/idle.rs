@@ -27,11 +27,7 @@ impl BenchSpec {
                 self.node.scheme.profile().weakness.is_none(),
                 format!("--scheme {} is not weak", self.node.scheme),
             ),
-            (
-                "payload",
-                matches!(self.workload, WorkloadKind::File(_)),
-                "the commands are those of the file".to_owned(),
-            ),
+            ("payload", matches!(self.workload, WorkloadKind::File(_)), "the file determines the commands".to_owned()),
         ];
         let computed = computed.into_iter().filter(|(name, is_idle, _)| *is_idle && is_set(name));
         declared.chain(computed.map(|(name, _, why)| (name, why))).collect()

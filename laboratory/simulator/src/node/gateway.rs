@@ -172,7 +172,7 @@ impl<P: Protocol> AtDesk<'_, '_, P> {
         let place = self.node.ledger.enter(MessageKind::Reply, replies.len());
         self.node.ledger.charge(Work::Bundles, replies.len() as u64, self.world.charges.bundle);
         let charges = self.world.charges;
-        let seals = charges.seals.as_ref().expect("the table has the costs of the seals");
+        let seals = charges.seals.as_ref().expect("the table has the costs of reply authentication");
         let parcel = Parcel::sealed(replies, seal_bytes);
         let bytes = u64::from(parcel.bytes);
         let charge = |ledger: &mut Ledger| {

@@ -227,7 +227,7 @@ pub(crate) fn charges_of(spec: &SimSpec) -> Charges {
         charges = charges.with_frames(frames);
     }
     if let Some(seals) = spec.reply_seals {
-        let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
+        let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of reply authentication");
         charges = charges.with_seals(seals, &costs, replicas);
     }
     charges

@@ -38,7 +38,7 @@ pub fn lack(plan: &Plan) -> Option<&'static str> {
     let is_bursty = |loss: &Loss| matches!(loss, Loss::Bursts { .. });
     let spread_ns = Spread::of(plan).map_or(0.0, |spread| spread.ns);
     let lacks = [
-        (plan.queue_bytes > 0, "counts the queue of a card in packets, not in bytes (`queue_bytes`)"),
+        (plan.queue_bytes > 0, "counts an interface's queue in packets, not in bytes (`queue_bytes`)"),
         (plan.bit_error_rate > 0.0, "damages long and short packets with the same probability (`bit_error_rate`)"),
         (plan.duplication > 0.0, "cannot duplicate on several links of one interface (`duplication`)"),
         (plan.reordering > 0.0, "reorders by sending packets without a delay (`reordering`)"),

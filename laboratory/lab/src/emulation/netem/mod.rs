@@ -163,7 +163,7 @@ impl Netem {
 
     /// Reads the counters. Traffic from endpoints to the probes' namespace does not belong to the network.
     fn totals(&mut self, namespaces: &[Namespace]) -> io::Result<Totals> {
-        let (control, ends) = namespaces.split_last().expect("there is always that of the probes");
+        let (control, ends) = namespaces.split_last().expect("there is always the probes' namespace");
         let mut sent = Traffic::default();
         for end in ends {
             sent = sent.plus(end.own_interface()?.sent);

@@ -88,7 +88,7 @@ impl Axis {
         let key = table.need("key")?.text()?;
         let times = table.text("times")?;
         if times.is_some() && name.as_ref().is_none_or(|name| *name == key) {
-            let what = format!("`times` makes the values of `{key}` differ from those of the axis");
+            let what = format!("`times` makes the values of `{key}` differ from the axis's values");
             return Err(table.fault(what, "give the axis a `name` of its own"));
         }
         let name = name.unwrap_or_else(|| key.clone());

@@ -177,7 +177,7 @@ impl Tolerance {
             (Some(within), None) if within > 0.0 => Ok(Tolerance::Within(within)),
             (None, Some(percent)) if percent > 0.0 => Ok(Tolerance::Percent(percent)),
             _ => {
-                let help = "set one of them above 0: no measurement is exactly what another instrument says";
+                let help = "set one of them above 0: no measurement equals another instrument's exactly";
                 Err(table.fault("needs either `within` or `within_percent`", help))
             }
         }
@@ -300,7 +300,7 @@ impl Relation {
     fn read_order(table: &Table) -> Result<Relation, Fault> {
         let values = table.need("values")?;
         let Value::List(list) = values.value()? else {
-            return Err(values.fault("is no list", "write the values of the axis, that of the lowest figure first"));
+            return Err(values.fault("is no list", "write the values of the axis, in ascending order of the figure"));
         };
         if list.len() < 2 {
             return Err(values.fault("one value has no order, so the claim cannot fail", "write two values at least"));
