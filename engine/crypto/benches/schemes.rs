@@ -1,8 +1,8 @@
-//! Costs of every scheme whose proofs convince others, and of codes: `cargo bench -p quorate-crypto --bench schemes`,
-//! with a part of a name to measure less.
+//! Costs of every scheme with transferable proofs, and of MACs: `cargo bench -p quorate-crypto --bench schemes`, with a
+//! part of a name to select measurements.
 //!
-//! `assemble` verifies the votes of a quorum and makes their certificate's proof, `check` verifies that proof; each
-//! with the `floor`, the time that the libraries' primitives take for the same work.
+//! `assemble` verifies the votes of a quorum and creates their certificate's proof, `check` verifies that proof.
+//! `floor` is the time that the libraries' primitives take for the same work.
 
 mod quorum;
 
@@ -13,7 +13,7 @@ use quorum::{Quorum, SIZES, members};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Lengths of messages with codes.
+/// Lengths of authenticated messages, in bytes.
 const MESSAGES_BYTES: [usize; 3] = [64, 512, 4096];
 const CODE_KEY: [u8; 32] = [7; 32];
 /// One measurement with `bls12-381-each` takes 45 ms at n=80.

@@ -1,4 +1,4 @@
-//! Costs of signing and of checking one signature, a quorum, and clients' bundles: `cargo bench -p quorate-crypto`.
+//! Costs of signing and of verifying one signature, a quorum, and client bundles: `cargo bench -p quorate-crypto`.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, KeyPair, ReplicaKeys, SchemeKind};
@@ -19,8 +19,8 @@ fn key(replica: u16) -> KeyPair {
     keys(replica).voting
 }
 
-/// Returns the device of replica 0, with a cache of `cache` certificates, and a quorum of votes on one block. The
-/// committee is the smallest with a quorum of `quorum`.
+/// Returns the crypto device of replica 0, with a cache of `cache` certificates, and a quorum of votes on one block.
+/// The committee is the smallest with a quorum of `quorum`.
 fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
     let members = (1..=256u16)
         .map(|size| (0..size).collect::<Vec<u16>>())
@@ -73,7 +73,7 @@ fn quorum(bench: &mut Criterion) {
     group.finish();
 }
 
-/// Returns `count` bundles of one empty command each, by `clients` clients in turn.
+/// Returns `count` bundles of one empty command each, by `clients` clients in rotation.
 fn signed_bundles(count: usize, clients: usize) -> Vec<Bundle> {
     let cluster = ClusterId::from_name("bench");
     let identities: Vec<_> = (0..clients).map(|at| ClientIdentity::from_seed(&cluster, [at as u8 + 1; 32])).collect();

@@ -1,9 +1,10 @@
-//! What each scheme costs and weighs, beside what its primitives alone cost:
-//! `cargo run --release -p quorate-crypto --example certificates [SCHEME..]`, by default for all schemes.
+//! Cost and size of each scheme, next to the cost of its primitives: `cargo run --release -p quorate-crypto --example
+//! certificates [SCHEME..]`, by default for all schemes.
 //!
-//! For a committee of n, a certificate has the votes of a quorum of n-f. `floor` is the time of the library's
-//! primitives for the same work: verifications one by one, the equation of a batch for Ed25519, and for BLS reading and
-//! adding up the signatures, hashing, and two pairings. All times are microseconds of the fastest of several rounds.
+//! For a committee of n, a certificate contains the votes of a quorum of n-f. `floor` is the time of the library's
+//! primitives for the same work: individual verifications; the batch equation for Ed25519; and for BLS decoding and
+//! adding up the signatures, hashing, and two pairings. All times are in microseconds, from the fastest of several
+//! rounds.
 
 #[path = "../benches/quorum/mod.rs"]
 mod quorum;
@@ -14,7 +15,7 @@ use quorum::{Quorum, SIZES, members};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Numbers of signatures in the tables of costs, and a committee with a quorum of the largest.
+/// Numbers of signatures in the cost tables, and a committee whose quorum is the largest of them.
 const BATCHES: [usize; 6] = [1, 3, 11, 21, 41, 67];
 const COMMITTEE: usize = 100;
 const ROUNDS: usize = 7;
@@ -33,7 +34,7 @@ fn time(mut work: impl FnMut()) -> f64 {
     (0..ROUNDS).map(|_| round(&mut work)).fold(f64::MAX, f64::min)
 }
 
-/// Prints what a certificate of a committee costs and weighs.
+/// Prints the cost and size of a certificate.
 fn print_row(quorum: &Quorum, kind: SchemeKind, replicas: usize) {
     let (claims, signers, floor) = (quorum.claims(), quorum.signers(), quorum.floor(kind));
     let proof = quorum.assemble(&claims);
@@ -52,7 +53,7 @@ fn print_row(quorum: &Quorum, kind: SchemeKind, replicas: usize) {
     );
 }
 
-/// Prints the costs as they are in the simulator's tables.
+/// Prints the costs in the format of the simulator's tables.
 fn print_costs(kind: SchemeKind, keys: &[ReplicaKeys]) {
     let (mut verify, mut check, mut assemble) = (Vec::new(), Vec::new(), Vec::new());
     let quorum = Quorum::new(kind, keys);
@@ -68,7 +69,7 @@ fn print_costs(kind: SchemeKind, keys: &[ReplicaKeys]) {
         check.push((count, time(checked)));
         assemble.push((count, assembly));
     }
-    // In schemes of codes: the part of one recipient.
+    // In MAC schemes, the part of one recipient.
     let parts = if kind.profile().has_public_keys_only() { 1 } else { keys.len() };
     let sign = time(|| drop(black_box(quorum.sign()))) / parts as f64;
     let list = |steps: &[(usize, f64)]| {

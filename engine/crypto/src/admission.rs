@@ -1,6 +1,6 @@
-//! Which clients a cluster admits.
+//! Admission of clients to a cluster.
 //!
-//! A certificate is the certifier's signature of a client's key. It stands in each bundle beside the key, so that every
+//! A certificate is the certifier's signature of a client's key. Each bundle contains it next to the key, so every
 //! replica judges a bundle by its bytes alone, wherever it comes from ([ADR
 //! 056](../../../docs/adr/056-client-keys.md)).
 
@@ -12,29 +12,29 @@ use quorate_types::meter::{Primitive, measured};
 use quorate_types::{Authenticator, ClusterId, choice};
 use std::collections::HashSet;
 
-/// Maximum number of certified keys to remember, 96 bytes each. A full table is cleared.
+/// Maximum number of cached certified keys, 96 bytes each. A full table is cleared.
 const MAX_CERTIFIED_KEYS: usize = 65_536;
 const STATEMENT_TAG: &[u8; 16] = b"quorate client 1";
 
 choice!(
-    /// Which clients may have commands ordered and questions answered.
+    /// Clients that may have commands ordered and queries answered.
     #[derive(Default)]
     AdmittedClients, "rule of admission",
-    /// Everyone.
+    /// All clients.
     #[default]
     Any = "any",
-    /// Those whose public keys the replica lists. Each replica applies it to what clients send to it.
+    /// Clients whose public keys the replica lists. Each replica applies the list to direct messages from clients.
     Listed = "listed",
-    /// Those whose public keys a certifier has signed. Every replica refuses the commands of others, also from peers.
+    /// Clients whose public keys a certifier has signed. Every replica refuses the commands of others, also from peers.
     Certified = "certified",
 );
 
-/// A client's certificate is not valid.
+/// Reason why a client's certificate is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CertificateFault {
     /// The bundle has no certificate.
     Missing,
-    /// The certificate was not made by this certifier, for this key in this cluster.
+    /// The certificate was not issued by this certifier, for this key in this cluster.
     Invalid,
 }
 
@@ -56,13 +56,13 @@ pub struct Certifier {
 }
 
 impl Certifier {
-    /// Returns the verifier of a certifier's public key; `None` if that is no point of large order.
+    /// Returns the verifier of a certifier's public key; `None` if the key is not a point of large order.
     pub fn new(cluster: ClusterId, key: &[u8]) -> Option<Certifier> {
         let key = PublicKey::decode(key.try_into().ok()?).filter(|key| !key.is_weak())?;
         Some(Certifier { cluster, key, certified: HashSet::new(), verifications: 0 })
     }
 
-    /// Checks the certificate beside a bundle's key. Each is verified once.
+    /// Checks the certificate next to a bundle's key. Each is verified once.
     ///
     /// # Errors
     /// [`CertificateFault`] without a certificate, or if it is not valid.
@@ -76,7 +76,7 @@ impl Certifier {
     /// Checks the certificate after a client's key.
     ///
     /// # Errors
-    /// As [`Certifier::check`].
+    /// The errors of [`Certifier::check`].
     pub fn check_credential(&mut self, credential: &[u8]) -> Result<(), CertificateFault> {
         let credential: &[u8; CREDENTIAL_BYTES] = credential.try_into().map_err(|_| CertificateFault::Missing)?;
         if self.certified.contains(credential) {

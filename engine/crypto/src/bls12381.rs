@@ -1,22 +1,22 @@
 //! BLS multi-signatures over BLS12-381, with signatures in G1 and public keys in G2.
 //!
 //! They follow [draft-irtf-cfrg-bls-signature](https://datatracker.ietf.org/doc/draft-irtf-cfrg-bls-signature/), the
-//! variant with small signatures and proofs of possession. Points have one valid encoding each: compressed, with
+//! variant with minimal signature size and proofs of possession. Each point has one valid encoding: compressed, with
 //! canonical coordinates.
 //!
-//! # What has to be in the group
+//! # Group membership
 //!
-//! The curves have more points than G1 and G2. A public key is checked once, when it is decoded. Of a signature it is
-//! the sum that is checked, once for each certificate: `e(sum, g2) = e(H(m), sum of keys)` for a sum in G1 determines
-//! the sum, so it is the sum of the genuine signatures, whatever it was made of.
+//! The curves have more points than G1 and G2. A public key is checked once, when it is decoded. Of signatures, only
+//! the sum is checked, once per certificate: for a sum in G1, `e(sum, g2) = e(H(m), sum of keys)` has only one
+//! solution, so the sum equals that of the genuine signatures, regardless of its summands.
 //!
 //! # Sums of signatures
 //!
 //! With `E_i = s_i - sk_i H(m_i)`, a point of the curve, a signature is genuine if and only if `E_i` is zero, and a sum
 //! is if and only if the sum of the `E_i` is zero. So a valid sum may hide signatures whose faults cancel out, such as
-//! `s_1 + D` and `s_2 - D`, if their signers agree on that. The sum is nevertheless exactly the proof that the genuine
-//! ones make, and proves no less. Bisection is sound: in a bad set whose one half is valid, the other half is bad, so
-//! only bad signatures are ever blamed.
+//! `s_1 + D` and `s_2 - D`, if their signers collude. The sum nevertheless equals the sum of the genuine signatures,
+//! and proves the same. Bisection is sound: if a set is bad and one half is valid, the other half is bad, so only bad
+//! signatures are ever blamed.
 
 use crate::scheme::Effort;
 use blst::BLST_ERROR;
@@ -24,11 +24,11 @@ use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey as Point, 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-/// Length of a public key: a compressed point of G2.
+/// Length of a public key, a compressed point of G2, in bytes.
 pub const PUBLIC_KEY_BYTES: usize = 96;
-/// Length of a signature: a compressed point of G1.
+/// Length of a signature, a compressed point of G1, in bytes.
 pub const SIGNATURE_BYTES: usize = 48;
-/// Length of a private key: a scalar.
+/// Length of a private key, a scalar, in bytes.
 pub const SECRET_KEY_BYTES: usize = 32;
 
 /// Domain separation tag of signatures (section 4.2.3 of the draft).
@@ -36,7 +36,7 @@ pub const SIGNATURES: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 /// Domain separation tag of proofs of possession.
 pub const POSSESSION: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 
-/// Bit of an encoding's first byte that says which of two opposite points it is.
+/// Bit of an encoding's first byte that distinguishes a point from its opposite.
 const SIGN_BIT: u8 = 0x20;
 
 /// A private key, wiped from memory when dropped.
@@ -88,7 +88,7 @@ impl PublicKey {
         Some(PublicKey { point, inverse })
     }
 
-    /// Returns the encoding that the key shares with its inverse only.
+    /// Returns the encoding without its sign bit, which only the key and its inverse share.
     pub(crate) fn abscissa(&self) -> [u8; PUBLIC_KEY_BYTES] {
         let mut encoded = self.point.compress();
         encoded[0] &= !SIGN_BIT;
@@ -102,7 +102,7 @@ impl PublicKey {
     }
 }
 
-/// A signature that is a point of the curve, and its message and signer.
+/// A signature that is a point of the curve, with its message and signer.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
     pub key: usize,
@@ -111,8 +111,8 @@ pub struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// Decodes a signature by the key at a position of the table; `None` if it is not the canonical encoding of a point
-    /// of the curve. Whether the point is in G1 is not checked here.
+    /// Decodes a signature by the key at a table index; `None` if it is not the canonical encoding of a point of the
+    /// curve. Does not check whether the point is in G1.
     pub fn decode(key: usize, message: &'a [u8], signature: &[u8]) -> Option<Claim<'a>> {
         Some(Claim { key, message, signature: Signature::uncompress(signature).ok()? })
     }
@@ -136,16 +136,16 @@ pub fn aggregate(claims: &[Claim<'_>]) -> [u8; SIGNATURE_BYTES] {
     sum(claims).expect("at least one signature").compress()
 }
 
-/// The keys of a committee, with the sum of all.
+/// The keys of a committee, and their sum.
 pub struct KeyTable {
     keys: Vec<PublicKey>,
-    /// `None` without keys, or if absentees are never subtracted from it.
+    /// `None` without keys, or if absentees' keys are never subtracted from it.
     all: Option<AggregatePublicKey>,
 }
 
 impl KeyTable {
-    /// `is_cached`: the key of a certificate is the sum of all keys less those of the absentees, which takes at most f
-    /// additions (section 3 of Li, Sonnino and Jovanovic). Otherwise it is the sum of the signers' keys.
+    /// `is_cached`: the key of a certificate is computed as the sum of all keys minus the absentees' keys, which takes
+    /// at most f additions (section 3 of Li, Sonnino and Jovanovic). Otherwise it is the sum of the signers' keys.
     pub fn new(keys: Vec<PublicKey>, is_cached: bool) -> KeyTable {
         let all = add_up(keys.iter().map(|key| &key.point)).filter(|_| is_cached);
         KeyTable { keys, all }
@@ -171,7 +171,7 @@ impl KeyTable {
         self.verify(&Signature::uncompress(signature).ok()?, claims)
     }
 
-    /// One pairing for the signature and one for each message. Fails if the keys of a message add up to zero.
+    /// One pairing for the signature and one per message. Fails if the keys of a message add up to zero.
     fn verify<'a>(
         &self,
         signature: &Signature,
@@ -189,7 +189,7 @@ impl KeyTable {
         (verdict == BLST_ERROR::BLST_SUCCESS).then_some(effort)
     }
 
-    /// Adds up keys as the verification of a proof does, and says what that took.
+    /// Adds up keys like the verification of a proof, and returns the operations that it took.
     ///
     /// # Panics
     /// If there are none.
@@ -199,7 +199,7 @@ impl KeyTable {
         Effort { key_additions, pairings: 0 }
     }
 
-    /// The sum of some keys, by the shorter way.
+    /// Returns the sum of some keys, computed with the fewer additions.
     fn key_of(&self, signers: &[usize], additions: &mut u64) -> Point {
         let Some(all) = self.all.filter(|_| is_shorter_by_absentees(self.keys.len(), signers.len())) else {
             *additions += signers.len() as u64 - 1;
@@ -217,12 +217,12 @@ impl KeyTable {
     }
 }
 
-/// Whether subtracting the absentees' keys takes no more additions than adding up the signers'.
+/// Returns whether subtracting the absentees' keys takes no more additions than adding up the signers' keys.
 fn is_shorter_by_absentees(members: usize, signers: usize) -> bool {
     members - signers < signers
 }
 
-/// Returns the additions that a [`KeyTable`] of `members` takes for the sum of `signers`' keys.
+/// Returns the number of additions by which a [`KeyTable`] of `members` sums `signers`' keys.
 pub(crate) fn key_additions(members: usize, signers: usize, is_cached: bool) -> u64 {
     let absent = members - signers;
     if is_cached && is_shorter_by_absentees(members, signers) { absent as u64 } else { signers as u64 - 1 }

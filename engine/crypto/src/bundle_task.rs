@@ -1,5 +1,5 @@
-//! Verification of clients' bundles as a value, which any thread can run.
-//! [`BundleVerifier`](crate::BundleVerifier) makes it and takes its outcome.
+//! Verification of client bundles as a value that any thread can run. [`BundleVerifier`](crate::BundleVerifier) creates
+//! it and takes its outcome.
 
 use crate::bisect::find_bad;
 use crate::ed25519::{PublicKey, verify_many};
@@ -25,7 +25,7 @@ impl Claim {
     }
 }
 
-/// Verification of clients' signatures, each on one bundle that was not verified before.
+/// Verification of client signatures, each on one bundle that was not verified before.
 pub struct BundleTask {
     pub(crate) claims: Vec<Claim>,
     /// Bundles without a signature to verify.
@@ -37,7 +37,7 @@ pub struct BundleTask {
 pub struct CheckedBundles {
     pub(crate) forged: BTreeSet<Digest>,
     pub(crate) genuine: Vec<Digest>,
-    /// Number of signatures verified: a batch of k counts k, and bisection counts again.
+    /// Number of signatures verified: a batch of k counts k, and bisection counts them again.
     pub(crate) signatures: u64,
 }
 
@@ -65,8 +65,8 @@ impl BundleTask {
         CheckedBundles { genuine, ..checked }
     }
 
-    /// Verifies while `goes_on` with the forged bundles found so far. Asks `find` for all claims at once, or only for
-    /// those that no other replica of this process verifies.
+    /// Verifies while `goes_on` accepts the forged bundles found so far. Passes all claims to `find` at once, or only
+    /// the claims that no other replica of this process verifies.
     fn settle(
         self,
         find: impl Fn(&[Claim], &mut u64) -> BTreeSet<Digest>,

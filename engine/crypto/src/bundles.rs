@@ -1,4 +1,4 @@
-//! Verification of clients' bundles.
+//! Verification of client bundles.
 
 use crate::admission::{CertificateFault, Certifier};
 use crate::bundle_task::{BundleTask, CheckedBundles, Claim};
@@ -12,33 +12,33 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Default number of verified bundles to remember: about a second's worth, in about 6 MB.
+/// Default number of cached verified bundles: about a second's worth, in about 6 MB.
 pub const DEFAULT_CACHE_BUNDLES: usize = 65_536;
-/// Maximum number of decoded client keys, about 0.5 kB each. A decoded key saves a sixth of a verification. A full
-/// table is cleared.
+/// Maximum number of cached decoded client keys, about 0.5 kB each. A decoded key saves a sixth of a verification. A
+/// full table is cleared.
 const MAX_DECODED_KEYS: usize = 4096;
 
-/// Verifies clients' bundles for one replica. Each bundle is verified once, whether it arrives from its client, in a
+/// Verifies client bundles for one replica. Each bundle is verified once, whether it arrives from its client, in a
 /// peer's relay, in a proposal or in the answer to a fetch. A digest covers the authenticator, and ZIP-215 gives each
 /// signature one verdict, so all replicas agree.
 ///
-/// Verifiers of one process can [share](BundleVerifier::sharing) their verdicts, so that each bundle is verified
-/// once in the process.
+/// Verifiers of one process can [share](BundleVerifier::sharing) their verdicts, so that each bundle is verified once
+/// per process.
 pub struct BundleVerifier {
     kind: ClientAuthentication,
     cluster: ClusterId,
     verified: VerifiedCache,
     shared: Option<Arc<SharedVerdicts>>,
-    /// Admits only clients with its certificate.
+    /// If set, only clients with its certificate are admitted.
     certifier: Option<Certifier>,
     keys: HashMap<[u8; PUBLIC_KEY_BYTES], Arc<PublicKey>>,
-    /// This replica's keys for clients' codes; nobody else can check them.
+    /// This replica's keys for client MACs; nobody else can verify these.
     codes: Option<ReplicaCodes>,
     verifications: u64,
 }
 
 impl BundleVerifier {
-    /// Makes a verifier that remembers the last `cache_bundles` verified bundles.
+    /// Creates a verifier that caches the last `cache_bundles` verified bundles.
     pub fn new(kind: ClientAuthentication, cluster: ClusterId, cache_bundles: usize) -> BundleVerifier {
         let verified = VerifiedCache::new(cache_bundles);
         BundleVerifier {
@@ -58,7 +58,7 @@ impl BundleVerifier {
         BundleVerifier { shared: Some(verdicts), ..self }
     }
 
-    /// Verifies codes with a replica's keys. Without, [`ClientAuthentication::Mac`] accepts nothing.
+    /// Verifies MACs with a replica's keys. Without them, [`ClientAuthentication::Mac`] accepts nothing.
     pub fn with_codes(self, codes: ReplicaCodes) -> BundleVerifier {
         BundleVerifier { codes: Some(codes), ..self }
     }
@@ -67,7 +67,7 @@ impl BundleVerifier {
         self.kind
     }
 
-    /// Takes bundles of clients without a certificate of `certifier` for forged.
+    /// Treats bundles of clients without a certificate from `certifier` as forged.
     pub fn certified_by(self, certifier: Certifier) -> BundleVerifier {
         BundleVerifier { certifier: Some(certifier), ..self }
     }
@@ -91,8 +91,8 @@ impl BundleVerifier {
         }
     }
 
-    /// Begins what [`forged`](BundleVerifier::forged) does: the result, if nothing is expensive to verify; otherwise a
-    /// task that any thread can run, for [`finish`](BundleVerifier::finish).
+    /// Begins the work of [`forged`](BundleVerifier::forged). Returns the result if no expensive verification is
+    /// needed, and otherwise a task that any thread can run, for [`finish`](BundleVerifier::finish).
     pub fn begin<'a>(
         &mut self,
         bundles: impl IntoIterator<Item = &'a Bundle>,
@@ -129,7 +129,7 @@ impl BundleVerifier {
         self.finish(task.run_without_bisection()).is_empty()
     }
 
-    /// Returns whether a bundle has a code for this replica, or was accepted before.
+    /// Returns whether a bundle has a valid MAC for this replica, or was accepted before.
     fn has_code(&mut self, bundle: &Bundle) -> bool {
         let digest = bundle.digest();
         if self.verified.contains(&digest) {
@@ -172,17 +172,17 @@ impl BundleVerifier {
         (claims, forged)
     }
 
-    /// Whether a bundle is in the cache of verified ones.
+    /// Returns whether a bundle is in the cache of verified ones.
     pub fn is_verified(&self, bundle: &Digest) -> bool {
         self.verified.contains(bundle)
     }
 
-    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts again.
+    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts them again.
     pub fn verifications(&self) -> u64 {
         self.verifications + self.certifier.as_ref().map_or(0, Certifier::verifications)
     }
 
-    /// Returns an authenticator's key, decoding it into the table; `None` if it is not one of Ed25519.
+    /// Returns an authenticator's key, adding it to the table if necessary; `None` if it is not an Ed25519 key.
     fn decode(&mut self, authenticator: Authenticator<'_>) -> Option<Arc<PublicKey>> {
         let public_key: &[u8; PUBLIC_KEY_BYTES] = match authenticator.kind {
             ED25519_AUTHENTICATOR | CERTIFIED_AUTHENTICATOR => authenticator.public_key.first_chunk()?,

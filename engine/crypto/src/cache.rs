@@ -1,4 +1,4 @@
-//! Caches of verified certificates and bundles, and of signatures made.
+//! Caches of verified certificates and bundles, and of created signatures.
 
 use bytes::Bytes;
 use quorate_types::{Digest, Hasher, tags};
@@ -7,18 +7,18 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
 quorate_types::choice!(
-    /// Whether a replica remembers which certificates it has verified.
+    /// Whether a replica caches verified certificates.
     #[derive(Default)]
     CertificateCache, "certificate cache",
-    /// The last [`DEFAULT_CACHE_CERTIFICATES`].
+    /// Caches the last [`DEFAULT_CACHE_CERTIFICATES`].
     #[default]
     On = "on",
-    /// None: every certificate is verified each time it is shown. For comparison only.
+    /// Caches none: every certificate is verified each time it is received. For comparison only.
     Off = "off",
 );
 
 impl CertificateCache {
-    /// Returns the number of certificates to remember.
+    /// Returns the number of cached certificates.
     pub fn certificates(self) -> usize {
         match self {
             CertificateCache::On => DEFAULT_CACHE_CERTIFICATES,
@@ -27,7 +27,7 @@ impl CertificateCache {
     }
 }
 
-/// Default number of verified certificates to remember: some hundreds of views, in about 100 kB.
+/// Default number of cached verified certificates: some hundreds of views, in about 100 kB.
 pub const DEFAULT_CACHE_CERTIFICATES: usize = 1024;
 
 /// The last `capacity` values, first in first out.
@@ -58,9 +58,8 @@ impl<V> Fifo<V> {
 
 /// The most recently verified fingerprints, first in first out.
 ///
-/// Only successes are kept: an attacker can make unlimited invalid variants, and remembering those would evict useful
-/// entries. A fingerprint covers every byte, including a certificate's proof and attachments and a bundle's
-/// authenticator.
+/// Only successes are kept: an attacker can create unlimited invalid variants, which would evict useful entries. A
+/// fingerprint covers every byte, including a certificate's proof and attachments and a bundle's authenticator.
 pub struct VerifiedCache(Fifo<()>);
 
 impl VerifiedCache {
@@ -73,7 +72,7 @@ impl VerifiedCache {
         self.0.values.contains_key(fingerprint)
     }
 
-    /// Adds a fingerprint and drops the oldest if the cache is full.
+    /// Adds a fingerprint and evicts the oldest if the cache is full.
     pub fn insert(&mut self, fingerprint: Digest) {
         self.0.insert(fingerprint, ());
     }
@@ -113,7 +112,7 @@ impl SignatureCache {
         signature
     }
 
-    /// Number of signatures made, excluding cache hits.
+    /// Number of signatures created, excluding cache hits.
     pub fn made(&self) -> u64 {
         self.made
     }

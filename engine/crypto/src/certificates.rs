@@ -6,7 +6,7 @@ use crate::scheme::{Effort, ProofFault};
 use crate::statements::Statements;
 use quorate_types::{Attachment, Certificate, Domain, View};
 
-/// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, for example in an audit.
+/// Verifies a certificate of a quorum, or of genesis, without a replica's key or cache, for example in an audit.
 pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
     if *certificate == Certificate::genesis(keyring.epoch()) {
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) fn check_structure(keyring: &Keyring, certificate: &Certificate) -> R
     Ok(())
 }
 
-/// Verifies the proof of a certificate with a valid structure.
+/// Verifies the proof of a structurally valid certificate.
 pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<Effort, CertificateError> {
     let Certificate { subject, signers, attachments, proof } = certificate;
     let statements = Statements::new(keyring.epoch(), subject, attachments.iter());

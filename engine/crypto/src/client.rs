@@ -1,4 +1,4 @@
-//! Clients' identities, and how their bundles are authenticated.
+//! Client identities, and the authentication of client bundles.
 
 use crate::client_codes::ClientCodes;
 use crate::ed25519::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
@@ -11,44 +11,43 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Committee, choic
 use std::ops::Range;
 use std::time::SystemTime;
 
-/// Kind of the authenticators of Ed25519 keys and signatures on the wire: see
-/// [`quorate_types::command::authenticator_kind`].
+/// Authenticator kind of an Ed25519 key and signature on the wire: see [`quorate_types::command::authenticator_kind`].
 pub const ED25519_AUTHENTICATOR: u8 = 1;
 
-/// Kind of the authenticators of Ed25519 keys with a certificate ([`crate::certify`]).
+/// Authenticator kind of an Ed25519 key with a certificate ([`crate::certify`]).
 pub const CERTIFIED_AUTHENTICATOR: u8 = 2;
-/// Length of a key with its certificate.
+/// Length of a key with its certificate, in bytes.
 pub const CREDENTIAL_BYTES: usize = PUBLIC_KEY_BYTES + SIGNATURE_BYTES;
 
 choice!(
-    /// Authentication required of clients' bundles.
+    /// Authentication required of client bundles.
     #[derive(Default)]
     ClientAuthentication, "client authentication",
-    /// None: anyone can submit bundles in any client's name. For measurements of the cost of signing only.
+    /// None: anybody can submit bundles in any client's name. Only for measuring the cost of signing.
     None = "none",
-    /// A client is the hash of its Ed25519 public key, and signs each bundle.
+    /// A client's id is the hash of its Ed25519 public key, and it signs each bundle.
     #[default]
     Ed25519 = "ed25519",
-    /// A client is the same, and gives each bundle a code for each replica. A faulty client can make codes that only
+    /// A client's id is the same, and each bundle has a MAC for each replica. A faulty client can create MACs that only
     /// some replicas accept: see `docs/BYZANTINE.md`.
     Mac = "mac",
 );
 
-/// Times that a clock which was set may have, in seconds since 1970: from 2020 until numbers need a 63rd bit.
+/// Plausible times of a clock that was set, in seconds since 1970: from 2020 until the numbers need a 63rd bit.
 const CLOCK_SECONDS: Range<u64> = 1_577_836_800..1 << 32;
-/// Resolution of the starts of runs. No run overtakes the clock: it would have to send a billion commands a second.
+/// Resolution of the start times of runs. No run overtakes the clock: it would have to send a billion commands per
+/// second.
 const TICKS_PER_SECOND: u64 = 1 << 16;
 
 /// A client's origin, and its key if it signs bundles.
 ///
 /// # Runs of one key
 ///
-/// A command is executed at most once for each session and sequence number. A key that is used for one run numbers
-/// its commands from 1. A key that is kept draws its first session at random for each run, so that runs at the same
-/// time get their own replies, and numbers its commands from [`ClientIdentity::sequence_base`], which is the time.
-/// So no command of a run has the number of an earlier one, unless a run begins in the same session as another one
-/// and the clock was set back. Then replicas still execute nothing twice: they report that the outcome is unknown
-/// or the result forgotten.
+/// A command is executed at most once for each session and sequence number. A key that is used for one run numbers its
+/// commands from 1. A key that is kept chooses a random first session for each run, so that concurrent runs get their
+/// own replies, and numbers its commands from [`ClientIdentity::sequence_base`], which is derived from the time. So
+/// command numbers repeat only if two runs begin in the same session and the clock was set back in between. Then
+/// replicas still execute nothing twice: they report that the outcome is unknown or the result forgotten.
 #[derive(Debug)]
 pub struct ClientIdentity {
     origin: ClientId,
@@ -63,14 +62,14 @@ struct Signer {
     kind: u8,
     /// The public key, with its certificate if there is one.
     credential: Bytes,
-    /// For authentication by codes.
+    /// Keys for authentication by MACs.
     codes: Option<ClientCodes>,
 }
 
 impl ClientIdentity {
     /// Generates an identity from the operating system's randomness.
     ///
-    /// For codes, [`ClientIdentity::with_codes`] adds the keys of a committee.
+    /// For MACs, [`ClientIdentity::with_codes`] adds the keys of a committee.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if the system provides none.
@@ -87,12 +86,12 @@ impl ClientIdentity {
         }
     }
 
-    /// Derives an identity from a seed; anyone who knows the seed can sign as this client.
+    /// Derives an identity from a seed; anybody who knows the seed can sign as this client.
     pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
         ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed), None)
     }
 
-    /// Makes an identity without a key; its bundles are not signed.
+    /// Creates an identity without a key; its bundles are not signed.
     pub fn claimed(origin: ClientId) -> ClientIdentity {
         ClientIdentity { origin, sequence_base: 0, signer: None }
     }
@@ -107,7 +106,7 @@ impl ClientIdentity {
         ClientIdentity { origin, sequence_base: 0, signer: Some(signer) }
     }
 
-    /// Makes the identity of one run of a client that keeps its key.
+    /// Creates the identity of one run of a client that keeps its key.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if the system provides none, [`CryptoError::Clock`] if its clock was never set.
@@ -124,7 +123,7 @@ impl ClientIdentity {
         Ok(ClientIdentity { origin, sequence_base, ..once })
     }
 
-    /// Authenticates bundles to the members of a committee by codes instead of signatures.
+    /// Authenticates bundles to the members of a committee by MACs instead of signatures.
     ///
     /// # Errors
     /// [`CryptoError`] if a member's identity key is unusable.
@@ -144,23 +143,23 @@ impl ClientIdentity {
         Some((key, if codes.is_some() { key.public_key() } else { credential.clone() }))
     }
 
-    /// Returns the key, the cluster that its signatures are for, and the public key with its certificate, if it has one.
+    /// Returns the key, the cluster for which it signs, and the public key with its certificate, if it has one.
     pub(crate) fn prover(&self) -> Option<(&KeyPair, &ClusterId, Bytes)> {
         let Signer { key, cluster, credential, .. } = self.signer.as_ref()?;
         Some((key, cluster, credential.clone()))
     }
 
-    /// The first session, to which replies go.
+    /// Returns the first session, which receives the replies.
     pub fn origin(&self) -> ClientId {
         self.origin
     }
 
-    /// Returns a session, counted from the first.
+    /// Returns the session with this index, counted from the first.
     pub fn session(&self, index: u16) -> ClientId {
         self.origin.with_session(self.origin.session().wrapping_add(index))
     }
 
-    /// The number before that of the first command of each session.
+    /// Returns the sequence number before the first command of each session.
     pub fn sequence_base(&self) -> u64 {
         self.sequence_base
     }
@@ -175,12 +174,12 @@ impl ClientIdentity {
     }
 }
 
-/// Returns the number before that of the first command of a run that begins at a time: a multiple of
+/// Returns the sequence number before the first command of a run that begins at `now`: a multiple of
 /// [`SEQUENCE_STRIDE`], below 2^62.
 ///
 /// # Errors
-/// [`CryptoError::Clock`] if the time is not between 2020 and 2105. A clock that stands at 1970 gives every run the same
-/// numbers, and one that is far ahead gives numbers that no later run exceeds.
+/// [`CryptoError::Clock`] if the time is not between 2020 and 2105. A clock stuck at 1970 would give every run the same
+/// numbers, and one that is far ahead would give numbers that no later run exceeds.
 pub fn sequence_base(now: SystemTime) -> Result<u64, CryptoError> {
     let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).ok();
     let valid = since_1970.filter(|time| CLOCK_SECONDS.contains(&time.as_secs()));

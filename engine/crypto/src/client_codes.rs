@@ -1,7 +1,7 @@
-//! Clients' codes: a tag of each bundle for each replica, with a key that the client shares with the replica.
+//! Client MACs: a tag of each bundle for each replica, with a key that the client shares with the replica.
 //!
-//! The key comes from X25519 of the client's key and the replica's identity key, both as points of Curve25519, so a
-//! client shares a key with every replica of its configuration without a message.
+//! The shared key is the result of X25519 between the client's key and the replica's identity key, both converted to
+//! points of Curve25519. So a client shares a key with every replica of its configuration without exchanging a message.
 
 use crate::agreement::{agreement_key, agreement_secret};
 use crate::error::{CryptoError, KeyFault, KeyRole};
@@ -17,10 +17,10 @@ use std::collections::HashMap;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Maximum number of clients whose shared keys are remembered. An agreement takes about 40 us. A full table is cleared.
+/// Maximum number of clients whose shared keys are cached. A key agreement takes about 40 us. A full table is cleared.
 const MAX_SHARED_KEYS: usize = 4096;
 
-/// Returns the function of a scheme of codes.
+/// Returns the tag function of a MAC scheme.
 ///
 /// # Panics
 /// If the scheme has none.
@@ -28,7 +28,7 @@ pub(crate) fn function_of(scheme: SchemeKind) -> TagFunction {
     scheme.scheme().tag().unwrap_or_else(|| panic!("{scheme} has no codes"))
 }
 
-/// What a shared key authenticates, so that no code of one direction passes for one of the other.
+/// Use of a shared key. It is part of the key derivation, so that no MAC is valid in the other direction.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyUse<'a> {
     Bundles(&'a ClusterId),
@@ -57,7 +57,7 @@ impl Ends<'_> {
     }
 }
 
-/// A client's keys for its codes, one for each replica.
+/// A client's MAC keys, one per replica.
 pub(crate) struct ClientCodes {
     kind: u8,
     tag: TagFunction,
@@ -69,7 +69,7 @@ impl ClientCodes {
     /// [`CryptoError`] if a member's identity key is unusable.
     ///
     /// # Panics
-    /// If the scheme has no codes, or the committee is too large for them.
+    /// If the scheme has no tags, or the committee is too large for them.
     pub(crate) fn new(scheme: SchemeKind, committee: &Committee, key: &KeyPair) -> Result<ClientCodes, CryptoError> {
         let kind = kind_of_codes(committee.len()).expect("the configuration limits the committee");
         let (secret, client_key) = (agreement_secret(key), key.public_key());
@@ -84,12 +84,12 @@ impl ClientCodes {
         Ok(ClientCodes { kind, tag: function_of(scheme), keys })
     }
 
-    /// The kind of its authenticators.
+    /// Returns the kind of its authenticators.
     pub(crate) fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// Returns the codes of a statement, in the order of the replicas.
+    /// Returns the MACs of a statement, in the order of the replicas.
     pub(crate) fn of(&self, statement: &BundleStatement) -> Bytes {
         let mut codes = BytesMut::with_capacity(self.keys.len() * CLIENT_CODE_BYTES);
         measured(Primitive::Mac, self.keys.len(), || {
@@ -105,7 +105,7 @@ impl fmt::Debug for ClientCodes {
     }
 }
 
-/// One replica's keys for clients' codes.
+/// One replica's keys for client MACs.
 pub struct ReplicaCodes {
     scheme: SchemeKind,
     tag: TagFunction,
@@ -121,10 +121,10 @@ impl ReplicaCodes {
     /// Takes the private identity key of member `me`.
     ///
     /// # Errors
-    /// [`CryptoError`] if it is not that of `me`.
+    /// [`CryptoError`] if the key does not belong to `me`.
     ///
     /// # Panics
-    /// If the scheme has no codes.
+    /// If the scheme has no tags.
     pub fn new(
         scheme: SchemeKind,
         committee: &Committee,
@@ -144,7 +144,7 @@ impl ReplicaCodes {
         })
     }
 
-    /// Verifies this replica's code.
+    /// Verifies this replica's MAC.
     pub(crate) fn verify(&mut self, authenticator: Authenticator<'_>, statement: &BundleStatement) -> bool {
         let Authenticator { kind, public_key, signature } = authenticator;
         if kind_of_codes(self.members) != Some(kind) {

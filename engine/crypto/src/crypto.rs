@@ -13,25 +13,25 @@ use quorate_types::{Certificate, Committee, Domain, EpochId, ReplicaId, Signers,
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Number of own signatures to remember: more than a window of PBFT slots needs, in about half a megabyte.
+/// Number of cached own signatures: more than a window of PBFT slots needs, in about half a megabyte.
 pub const MAX_KEPT_SIGNATURES: usize = 2048;
 
-/// Signs one replica's statements, verifies everyone's votes, assembles certificates and caches valid ones.
+/// Signs one replica's statements, verifies all replicas' votes, assembles certificates and caches valid ones.
 ///
 /// A certificate can be in any domain except proposals, and needs a quorum. Certificates attached by signers
 /// ([`HighCertificate`](quorate_types::Attachment::HighCertificate)) are not verified together with the certificate
-/// that carries them: the signature covers only their subject, and protocols such as Fast-HotStuff verify only the
-/// highest of a quorum. Consensus requests that separately.
+/// that contains them: the signature covers only their subject, and protocols such as Fast-HotStuff verify only the
+/// highest of a quorum. Consensus requests that verification separately.
 pub struct Crypto {
     keyring: Arc<Keyring>,
     key: KeyPair,
-    /// For the votes that need not convince third parties, if the profile says so.
+    /// Keys for votes that need not convince third parties, if the profile uses MACs.
     macs: Option<MacKeys>,
     genesis: Certificate,
     cache: VerifiedCache,
     signed: SignatureCache,
-    /// Members whose bad signatures have spoiled a sum. In schemes with aggregates they are verified alone, so that
-    /// each costs at most one bisection.
+    /// Members whose bad signatures have spoiled a sum. In schemes with aggregates their votes are verified
+    /// individually, so that each of them costs at most one bisection.
     spoilers: Signers,
     verifications: u64,
     cache_hits: u64,
@@ -39,7 +39,7 @@ pub struct Crypto {
 }
 
 impl Crypto {
-    /// Makes the device of replica `me`, which remembers the last `cache_certificates` verified certificates.
+    /// Creates the crypto device of replica `me`, which caches the last `cache_certificates` verified certificates.
     ///
     /// # Errors
     /// [`CryptoError`] if a member's voting key is unusable, or `key` is not the private voting key of `me`.
@@ -54,7 +54,7 @@ impl Crypto {
         Crypto::with_keyring(Arc::new(keyring), committee, me, key, cache_certificates)
     }
 
-    /// Does the same with an existing keyring of this committee, which replicas in one process can share.
+    /// Like [`Crypto::new`], with an existing keyring of this committee, which the replicas of a process can share.
     ///
     /// # Errors
     /// [`CryptoError`] if `key` is not the private voting key of `me`.
@@ -84,15 +84,15 @@ impl Crypto {
         })
     }
 
-    /// Uses message authentication codes for the votes that [`AuthProfile`](crate::AuthProfile) names.
+    /// Uses MACs for the votes selected by [`AuthProfile`](crate::AuthProfile).
     ///
     /// # Panics
-    /// If the codes belong to another committee.
+    /// If the MAC keys belong to another committee.
     pub fn with_macs(mut self, macs: MacKeys) -> Crypto {
         let (ours, theirs) = (&self.keyring, macs.keyring());
         assert!(
             (theirs.epoch(), theirs.quorum()) == (ours.epoch(), ours.quorum()),
-            "the codes belong to another committee"
+            "the MAC keys belong to another committee"
         );
         self.macs = Some(macs);
         self
@@ -106,7 +106,7 @@ impl Crypto {
         TaskKeys { keyring: self.keyring.clone(), codes: self.macs.as_ref().map(MacKeys::shared_keyring) }
     }
 
-    /// Returns the epoch that statements name.
+    /// Returns the epoch named in statements.
     pub fn epoch(&self) -> &EpochId {
         self.keyring.epoch()
     }
@@ -117,7 +117,7 @@ impl Crypto {
         keyring.sign(key, statement.as_bytes(), Recipients::All)
     }
 
-    /// Does the same and remembers the signature, since statements are repeated for peers that fall behind.
+    /// Signs a statement and caches the signature, because statements are repeated for peers that fall behind.
     pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
         let (keyring, key) = choose(&self.keyring, &self.key, self.macs.as_ref(), statement.domain());
         self.signed.get_or_sign(statement.as_bytes(), || keyring.sign(key, statement.as_bytes(), Recipients::All))
@@ -135,24 +135,24 @@ impl Crypto {
         keyring.verify(vote.voter, vote.statement(keyring.epoch()).as_bytes(), &vote.signature)
     }
 
-    /// Makes a certificate from a quorum of votes by distinct voters on one subject, and remembers it as verified.
+    /// Creates a certificate from a quorum of votes by distinct voters on one subject, and caches it as verified.
     /// Verifies all signatures in one batch, and bisects it if that fails.
     ///
     /// # Errors
     /// The voters with unusable votes, ascending; see [`Certificate::assemble`].
     ///
     /// # Panics
-    /// On a caller's bug: there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot
-    /// have certificates.
+    /// On a bug of the caller: there is no quorum, a voter occurs twice, a vote is on another subject, or the subject
+    /// cannot have certificates.
     pub fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         let task = self.begin_assembly(*subject, votes);
         self.finish_assembly(task.run())
     }
 
-    /// Begins to make a certificate like [`Crypto::assemble`]; its outcome is for [`Crypto::finish_assembly`].
+    /// Begins the work of [`Crypto::assemble`] as a task, whose outcome is for [`Crypto::finish_assembly`].
     ///
     /// # Panics
-    /// On a caller's bug, as above; for a voter that occurs twice, when the task runs.
+    /// On a bug of the caller, as above; for a voter that occurs twice, when the task runs.
     pub fn begin_assembly(&self, subject: Subject, votes: Vec<Vote>) -> AssembleTask {
         assert!(!subject.domain.is_proposal(), "a proposal is signed by its leader alone");
         assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
@@ -178,8 +178,8 @@ impl Crypto {
         result
     }
 
-    /// Begins to verify certificates and votes. Breaks with the verdict if it is known at once: a certificate has an
-    /// invalid structure, or nothing is left that was not verified before.
+    /// Begins to verify certificates and votes. Breaks with the verdict if it is known at once, because a certificate
+    /// has an invalid structure, or because everything was verified before.
     pub fn begin_verification(
         &mut self,
         certificates: Vec<Certificate>,
@@ -243,12 +243,12 @@ impl Crypto {
         Ok(())
     }
 
-    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts again.
+    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts them again.
     pub fn verifications(&self) -> u64 {
         self.verifications
     }
 
-    /// Certificates of peers verified since the start, and what that took.
+    /// Number of peers' certificates verified since the start, and the operations that took.
     pub fn proofs(&self) -> Proofs {
         self.proofs
     }

@@ -17,13 +17,13 @@ pub enum CryptoError {
     PublicKey { replica: ReplicaId, role: KeyRole, fault: KeyFault },
     #[error("the private {role} of replica {replica} has the public key {found}, but the committee lists {expected}")]
     KeyMismatch { replica: ReplicaId, role: KeyRole, expected: String, found: String },
-    /// Codes on replies need a client with a key.
+    /// Reply MACs need a client with a key.
     #[error(
-        "replies have codes (`reply_authentication = \"mac\"`), but the client has no key to share secrets with; help: \
+        "replies have MACs (`reply_authentication = \"mac\"`), but the client has no key to share secrets with; help: \
          set `client_authentication = \"ed25519\"`"
     )]
     KeylessClient,
-    /// Seconds since 1970 by the clock; `None` if it is earlier.
+    /// The clock's time in seconds since 1970; `None` if it is earlier.
     #[error(
         "the clock of this host says {}, but runs of a client that keeps its key number their commands by the time; \
          help: set the clock, or leave `key_file` out for a key that is used once",
@@ -71,7 +71,7 @@ pub enum KeyFault {
 /// Reason to reject a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CertificateError {
-    /// Single replicas sign such statements, so a quorum of them means nothing.
+    /// Such statements are signed by single replicas, so a quorum of them has no meaning.
     #[error("there are no certificates in the domain {0:?}")]
     Domain(Domain),
     #[error("a quorum certificate of view 0 is not this cluster's genesis")]
@@ -85,7 +85,7 @@ pub enum CertificateError {
     Attachments { attachments: usize, signers: usize },
     #[error("proof is {found} bytes, expected {expected} for its signers")]
     ProofLength { found: usize, expected: usize },
-    /// The sender of the certificate is to blame, not the signers that it names.
+    /// The sender of the certificate is to blame, not the signers listed in it.
     #[error("a signature in the {domain:?} certificate of view {view} is wrong")]
     Signature { domain: Domain, view: View },
 }

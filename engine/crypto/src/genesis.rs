@@ -1,12 +1,12 @@
-//! Explains why two clusters have different ids.
+//! Diagnosis of clusters with different ids.
 
 use crate::profile::AuthProfile;
 use crate::scheme::SchemeKind;
 use quorate_types::genesis::Candidates;
 use quorate_types::{Choice, Difference, EpochId, Genesis};
 
-/// Finds out in which configuration keys another genesis differs from one with the configured `mac_scheme`. Empty if
-/// the names of `protocols`, schemes and profiles that this version has do not explain it.
+/// Determines the configuration keys in which another genesis differs from one with the configured `mac_scheme`. Empty
+/// if the known names of `protocols`, schemes and profiles do not explain the difference.
 pub fn genesis_differences(
     genesis: &Genesis<'_>,
     mac_scheme: SchemeKind,

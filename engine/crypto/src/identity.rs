@@ -1,4 +1,4 @@
-//! Identity keys, which prove in handshakes who a replica is, independently of the voting scheme.
+//! Identity keys, which prove a replica's identity in handshakes, independently of the voting scheme.
 
 use crate::ed25519::PublicKey;
 use crate::error::{CryptoError, KeyFault, KeyRole};
@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 /// The scheme of identity keys.
 pub const IDENTITY_SCHEME: SchemeKind = SchemeKind::ED25519;
 
-/// One replica's private keys. Handshakes never use the voting key. So the voting scheme may be slow or convince only
-/// its recipients, and a replica of a cluster without signatures is still authenticated.
+/// One replica's private keys. Handshakes never use the voting key, so the voting scheme may be slow or
+/// non-transferable, and replicas are authenticated even in a cluster without signatures.
 #[derive(Clone, Debug)]
 pub struct ReplicaKeys {
     pub identity: KeyPair,
@@ -31,7 +31,7 @@ impl ReplicaKeys {
         Ok(ReplicaKeys { identity: KeyPair::generate(IDENTITY_SCHEME)?, voting: KeyPair::generate(scheme)? })
     }
 
-    /// Derives both keys from a seed, for tests and reproducible clusters; anyone who knows the seed has the keys.
+    /// Derives both keys from a seed, for tests and reproducible clusters; anybody who knows the seed has the keys.
     pub fn from_seed(scheme: SchemeKind, seed: [u8; SEED_BYTES]) -> ReplicaKeys {
         let seed = Zeroizing::new(seed);
         let mut hasher = Hasher::new(tags::IDENTITY_SEED);
@@ -58,7 +58,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Checks that the key is the one that the committee lists for `me`.
+    /// Checks that the key is the committee's key for `me`.
     ///
     /// # Errors
     /// [`CryptoError`] if it is not, or if `me` is not a member.
@@ -78,14 +78,14 @@ impl Signer for Identity {
     }
 }
 
-/// Every member's public identity key.
+/// All members' public identity keys.
 pub struct Identities(Vec<PublicKey>);
 
 impl Identities {
     /// Decodes the committee's identity keys.
     ///
     /// # Errors
-    /// [`CryptoError::PublicKey`] names the replica if its key is unusable, or is also another member's identity key or
+    /// [`CryptoError::PublicKey`] with the replica whose key is unusable, or is also another member's identity key or
     /// any member's voting key.
     pub fn new(committee: &Committee) -> Result<Identities, CryptoError> {
         let members = &committee.members;

@@ -19,14 +19,14 @@ fn statement(cluster: &ClusterId, replica: ReplicaId, client: ClientId, challeng
     [STATEMENT_TAG, &cluster.0.0[..], &replica.0.to_le_bytes(), &client.0.to_le_bytes(), &challenge.0].concat()
 }
 
-/// Draws challenges, each for one link.
+/// Creates challenges, each for one link.
 pub struct Challenges {
     secret: Zeroizing<[u8; 32]>,
     drawn: u64,
 }
 
 impl Challenges {
-    /// Takes a secret from the operating system's randomness.
+    /// Draws a secret from the operating system's randomness.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if the system provides none.
@@ -36,7 +36,7 @@ impl Challenges {
         Ok(Challenges { secret, drawn: 0 })
     }
 
-    /// Returns a challenge that nobody can predict, and that no other call returns.
+    /// Returns an unpredictable challenge that no other call returns.
     pub fn draw(&mut self) -> Digest {
         self.drawn += 1;
         let mut hasher = Hasher::new(tags::CHALLENGE);
@@ -47,8 +47,8 @@ impl Challenges {
 }
 
 impl ClientIdentity {
-    /// Returns the message that proves this identity's key to a replica, on a link whose client claims the id `client`
-    /// and has this challenge. `None` if the identity has no key.
+    /// Returns the message that proves possession of this identity's key to a replica, on a link with this challenge
+    /// whose client claims the id `client`. `None` if the identity has no key.
     pub fn prove(&self, replica: ReplicaId, client: ClientId, challenge: &Digest) -> Option<Bytes> {
         let (key, cluster, credential) = self.prover()?;
         let signature = key.sign(&statement(cluster, replica, client, challenge));
@@ -56,7 +56,7 @@ impl ClientIdentity {
     }
 }
 
-/// Returns whether a signature proves that the client of a link holds the key that the credential begins with.
+/// Returns whether a signature proves that the client of a link holds the credential's key.
 pub fn proves_key(
     cluster: &ClusterId,
     replica: ReplicaId,

@@ -1,7 +1,7 @@
 //! Private keys on disk.
 //!
-//! A key file is text that names its version, scheme, cluster and replica. Another replica's file is refused, naming
-//! its owner:
+//! A key file is a text file that states its version, scheme, cluster and replica. Another replica's file is refused
+//! with an error that names its owner:
 //!
 //! ```text
 //! quorate private key, version 2
@@ -12,16 +12,16 @@
 //! identity_public_key = 64 hexadecimal digits
 //! identity_secret_key = the 64 hexadecimal digits of the private key of RFC 8032
 //! voting_public_key = hexadecimal digits, 64 for Ed25519
-//! voting_secret_key = hexadecimal digits as the scheme has it; for Ed25519 as above
+//! voting_secret_key = hexadecimal digits in the scheme's encoding; for Ed25519 as above
 //! ```
 //!
-//! The last two lines are missing in the scheme `none`. The public keys are there to detect damage, and for the
+//! The last two lines are missing in the scheme `none`. The public keys serve to detect damage, and for copying to the
 //! committee's configuration.
 //!
 //! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
 //! of every member, so a replica cannot migrate alone.
 //!
-//! [`client`] has the files of clients. Every key file may be encrypted with a passphrase: see [`vault`].
+//! For client key files see [`client`]. Every key file may be encrypted with a passphrase: see [`vault`].
 
 mod age;
 pub mod client;
@@ -41,12 +41,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Maximum length of a key file; [`write()`] writes less than 800 bytes for Ed25519.
+/// Maximum length of a key file in bytes; [`write()`] writes fewer than 800 for Ed25519.
 pub const MAX_KEY_FILE_BYTES: usize = 4096;
 /// Version of the format.
 pub const KEY_FILE_VERSION: &str = "2";
 
-/// Names of the public and the private key of each role.
+/// Field names of the public and the private key of each role.
 const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
 const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
 const FORM: Form = Form {
@@ -55,7 +55,7 @@ const FORM: Form = Form {
     fields: &["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]],
 };
 
-/// A key file cannot be written or used.
+/// Reason why a key file cannot be written or used.
 #[derive(Debug, Error)]
 #[error("private key file {}: {fault}", path.display())]
 pub struct KeyFileError {
@@ -80,11 +80,11 @@ pub enum KeyFileFault {
     /// Overwriting it would lose its keys.
     #[error("it exists already; help: move it away if its keys are no longer needed")]
     Exists,
-    /// The operation that failed, and the cause.
+    /// The failed operation, and the cause.
     #[error("cannot {0} it: {1}; help: {help}", help = help_with(.0, .1))]
     Io(&'static str, #[source] io::Error),
-    /// Only one of its names would be replaced, and the others would keep the former content.
-    #[error("it has {0} names (hard links), of which only one would change; help: remove the others, or copy the file")]
+    /// Only one of its names would be replaced, and the others would keep the old content.
+    #[error("it has {0} names (hard links), and only one would change; help: remove the others, or copy the file")]
     HardLinks(u64),
     #[error("it is not a regular file; help: restore it from a backup, or correct `key_file`")]
     NotAFile,
@@ -102,7 +102,7 @@ pub enum KeyFileFault {
     NotAKeyFile(String),
     #[error("it has version {found:?}, and this program reads version {expected}; help: {help}")]
     Version { found: String, expected: &'static str, help: &'static str },
-    /// Lines count from 1. The error does not repeat the line, which may contain the secret.
+    /// Lines count from 1. The error does not quote the line, which may contain the secret.
     #[error("line {line} {why}; help: restore the key file from a backup")]
     Line { line: usize, why: &'static str },
     #[error("the field {0:?} is missing; help: restore the key file from a backup")]
@@ -135,7 +135,7 @@ pub enum KeyFileFault {
     Replica { expected: ReplicaId, found: ReplicaId },
 }
 
-/// Returns the help with a failed operation on a key file.
+/// Returns advice about a failed operation on a key file.
 fn help_with(operation: &str, error: &io::Error) -> &'static str {
     match (operation, error.kind()) {
         (_, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "make room on its disk",
@@ -184,7 +184,7 @@ fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Text {
 
 fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
     let fields = Fields::read(text, &FORM)?;
-    // The expected scheme may be one that is not in the list.
+    // The expected scheme may be an unlisted one.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
     let scheme = fields.get("scheme", "names no signature scheme", named)?;
     let found = fields.cluster()?;

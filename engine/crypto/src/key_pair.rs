@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// A private key and its public key. The private key is never printed, and wiped from memory when its last clone is
+/// A private key and its public key. The private key is never printed, and is wiped from memory when its last clone is
 /// dropped.
 #[derive(Clone)]
 pub struct KeyPair {
@@ -30,13 +30,13 @@ impl KeyPair {
         Ok(KeyPair::from_seed(kind, *seed))
     }
 
-    /// Derives a key from a seed, for tests and reproducible clusters; anyone who knows the seed has the key.
+    /// Derives a key from a seed, for tests and reproducible clusters; anybody who knows the seed has the key.
     pub fn from_seed(kind: SchemeKind, seed: [u8; SEED_BYTES]) -> KeyPair {
         let seed = Zeroizing::new(seed);
         KeyPair::new(kind, kind.scheme().derive(&seed))
     }
 
-    /// Decodes the key of a key file; `None` if it is not a private key of the scheme.
+    /// Decodes a key from a key file; `None` if it is not a private key of the scheme.
     pub(crate) fn decode(kind: SchemeKind, secret: &[u8]) -> Option<KeyPair> {
         Some(KeyPair::new(kind, kind.scheme().decode(secret)?))
     }
@@ -49,17 +49,17 @@ impl KeyPair {
         self.kind
     }
 
-    /// The public key; empty in the scheme `none`.
+    /// Returns the public key; empty in the scheme `none`.
     pub fn public_key(&self) -> Bytes {
         self.public_key.clone()
     }
 
-    /// Proves possession of the private key, for the committee; empty if the scheme does not require it.
+    /// Returns a proof of possession of the private key, for the committee; empty if the scheme does not require one.
     pub fn prove_possession(&self) -> Bytes {
         self.private_key.prove_possession()
     }
 
-    /// Checks that this is member `me`'s private key of the scheme `kind`.
+    /// Checks that this is the private key of member `me` in the scheme `kind`.
     pub(crate) fn check(
         &self,
         role: KeyRole,

@@ -9,8 +9,8 @@ use quorate_types::meter::{Primitive, measured};
 use quorate_types::{Committee, EpochId, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
-/// Every member's voting key, decoded once. It is immutable, so a replica's threads share it. The replicas of a process
-/// share it too if it contains no secrets.
+/// All members' voting keys, decoded once. A keyring is immutable, so a replica's threads share it. The replicas of a
+/// process share it too if it contains no secrets.
 pub struct Keyring {
     epoch: EpochId,
     quorum: Quorum,
@@ -22,18 +22,18 @@ impl Keyring {
     /// Decodes and checks the committee's keys and proofs of possession, for use by a non-member.
     ///
     /// # Errors
-    /// [`CryptoError::PublicKey`] names the replica if its key or proof is unusable, or another member has the same
-    /// key.
+    /// [`CryptoError::PublicKey`] with the replica whose key or proof is unusable, or whose key another member also
+    /// has.
     pub fn new(kind: SchemeKind, committee: &Committee) -> Result<Keyring, CryptoError> {
         Keyring::decode(kind, committee, None)
     }
 
-    /// Does the same for all members in a process to share; `None` if members hold secrets.
+    /// Decodes the keys for all members of a process to share; `None` if members hold secrets.
     pub fn shared(kind: SchemeKind, committee: &Committee) -> Result<Option<Arc<Keyring>>, CryptoError> {
         kind.profile().has_public_keys_only().then(|| Keyring::new(kind, committee).map(Arc::new)).transpose()
     }
 
-    /// Does the same for use by one member, which may share secrets with the others.
+    /// Decodes the keys for use by one member, which may share secrets with the others.
     pub fn of_member(
         kind: SchemeKind,
         committee: &Committee,
@@ -64,7 +64,7 @@ impl Keyring {
         self.kind
     }
 
-    /// Returns the epoch that statements name.
+    /// Returns the epoch named in statements.
     pub fn epoch(&self) -> &EpochId {
         &self.epoch
     }
@@ -77,7 +77,7 @@ impl Keyring {
         replica.index() < self.quorum.replicas()
     }
 
-    /// Signs with the given private key for the recipients.
+    /// Signs with a private key for the recipients.
     pub fn sign(&self, key: &KeyPair, message: &[u8], to: Recipients) -> Bytes {
         let codes = if self.kind.profile().has_public_keys_only() { 1 } else { self.quorum.replicas() };
         self.measured(self.kind.signs_by(), codes, || self.keys.sign(key.private_key(), message, to))
@@ -88,24 +88,25 @@ impl Keyring {
         self.measured(primitive, 1, || self.keys.verify((replica, message, signature)))
     }
 
-    /// Counts work, except that of schemes without signatures.
+    /// Runs `work` and meters it, except in schemes without signatures.
     fn measured<T>(&self, primitive: Primitive, items: usize, work: impl FnOnce() -> T) -> T {
         if self.kind.profile().unforgeable { measured(primitive, items, work) } else { work() }
     }
 
-    /// Verifies claims in one batch; true exactly if each claim holds on its own. Claims about non-members never hold.
+    /// Verifies claims in one batch; true exactly if each claim is valid on its own. Claims about non-members are never
+    /// valid.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         let primitive = self.kind.verifies_by(claims.len(), false);
         self.measured(primitive, claims.len(), || self.keys.verify_many(claims))
     }
 
-    /// Verifies claims by different signers, in their ascending order, and makes their proof.
+    /// Verifies claims by different signers, in ascending order, and creates their proof.
     pub fn prove(&self, claims: &[Claim<'_>]) -> Proven {
         let primitive = self.kind.verifies_by(claims.len(), false);
         self.measured(primitive, claims.len(), || self.keys.prove(claims))
     }
 
-    /// Makes a proof from valid claims, in ascending order of signers.
+    /// Creates a proof from valid claims, in ascending order of signers.
     pub fn assemble(&self, claims: &[Claim<'_>]) -> Bytes {
         self.keys.assemble(claims)
     }
@@ -116,14 +117,14 @@ impl Keyring {
         self.measured(primitive, signers.len(), || self.keys.verify_proof(signers, statements, proof))
     }
 
-    /// Adds up the keys of signers as the verification of a proof does, to measure what that takes.
+    /// Adds up the keys of signers like the verification of a proof, to measure the operations.
     pub fn add_up(&self, signers: &Signers) -> Effort {
         self.keys.add_up(signers)
     }
 }
 
-/// Checks the properties of a voting key that need no decoding: its length, its proof of possession, and that no
-/// earlier member has the same key.
+/// Checks the properties of a voting key that need no decoding: its length, its proof of possession, and its uniqueness
+/// among the earlier members.
 fn check_member(kind: SchemeKind, committee: &Committee, me: ReplicaId, member: &Member) -> Result<(), KeyFault> {
     let Member { voting_key, possession, .. } = member;
     let (expected, found) = (kind.profile().public_key_bytes, voting_key.len());

@@ -1,18 +1,19 @@
 //! Signature schemes, certificates verified a quorum at a time, identity keys, and key files.
 //!
-//! A [`Keyring`] has a committee's voting keys, decoded once; replicas in one process share one. On top of it, each
-//! replica has a [`Crypto`], which signs with the replica's voting key, verifies votes, and assembles and caches
+//! A [`Keyring`] contains a committee's voting keys, decoded once; the replicas of a process share it. On top of it,
+//! each replica has a [`Crypto`], which signs with the replica's voting key, verifies votes, and assembles and caches
 //! certificates. Consensus only passes statements and receives verdicts and opaque proof bytes. Handshakes use separate
 //! keys: [`Identity`] and [`Identities`].
 //!
-//! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] says so, and a [`BundleVerifier`] verifies
-//! them. Replicas in one process share [`SharedVerdicts`] on them. A [`ReplySealer`] seals a replica's replies if
-//! [`ReplyAuthentication`] says so, and a client's [`ReplyVerifier`] verifies them.
+//! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] requires it, and a [`BundleVerifier`]
+//! verifies them. The replicas of a process share [`SharedVerdicts`] on them. A [`ReplySealer`] authenticates a
+//! replica's replies if [`ReplyAuthentication`] requires it, and a client's [`ReplyVerifier`] verifies them.
 //!
-//! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement),
-//! [replies'](quorate_types::sealed::reply_statement), a link's challenge or a handshake's transcript. Each begins with a tag of its kind
-//! and the cluster, so no signature has two meanings. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all
-//! replicas agree on every certificate and bundle.
+//! A signature covers a [`Statement`](quorate_types::Statement), a [bundle's
+//! statement](quorate_types::Bundle::statement), that of [replies](quorate_types::sealed::reply_statement), a link's
+//! challenge or a handshake's transcript. Each of these begins with a tag of its kind and the cluster, so no signature
+//! has two meanings. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every
+//! certificate and bundle.
 
 mod admission;
 mod agreement;

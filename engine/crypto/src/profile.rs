@@ -1,4 +1,4 @@
-//! Profiles of authentication, and the codes that they use beside signatures.
+//! Authentication profiles, and the MACs that they use beside signatures.
 
 use crate::agreement::{agreement_key, agreement_secret};
 use crate::client::ClientAuthentication;
@@ -15,29 +15,29 @@ use quorate_types::{Committee, Domain, Fault, Member, ReplicaId, choice};
 use std::sync::Arc;
 
 choice!(
-    /// What authenticates each class of messages. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles,
-    /// because they are shown to third parties. [`ReplyAuthentication`] says what authenticates replies. The
-    /// channel authenticates everything else.
+    /// Authentication of each message class. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles, because
+    /// they are shown to third parties. [`ReplyAuthentication`] selects the authentication of replies. The channel
+    /// authenticates everything else.
     #[derive(Default)]
     AuthProfile, "authentication profile",
-    /// Signatures on clients' bundles and on votes.
+    /// Signatures on client bundles and votes.
     #[default]
     Pk = "pk",
-    /// Codes on votes. Clients' bundles carry codes, one for each replica, or signatures.
+    /// MACs on votes. Client bundles have MACs, one per replica, or signatures.
     Mac = "mac",
-    /// Codes on votes; signatures on clients' bundles, which all replicas must judge alike.
+    /// MACs on votes; signatures on client bundles, so that all replicas reach the same verdict on them.
     Domain = "domain",
 );
 
 impl AuthProfile {
-    /// Whether votes carry codes, which convince only the replicas that they were made for.
+    /// Returns whether votes have MACs, which convince only the replicas for which they were made.
     pub fn votes_by_mac(self) -> bool {
         self != AuthProfile::Pk
     }
 }
 
-/// A replica's codes for votes. The keys of a pair of replicas come from their identity keys, so the committee
-/// lists no further keys.
+/// A replica's MAC keys for votes. The keys of a pair of replicas are derived from their identity keys, so the
+/// committee lists no further keys.
 #[derive(Clone)]
 pub struct MacKeys {
     keyring: Arc<Keyring>,
@@ -45,10 +45,10 @@ pub struct MacKeys {
 }
 
 impl MacKeys {
-    /// Derives the codes of member `me` from its private identity key.
+    /// Derives the MAC keys of member `me` from its private identity key.
     ///
     /// # Errors
-    /// [`CryptoError`] if a member's identity key is unusable, or `identity` is not that of `me`.
+    /// [`CryptoError`] if a member's identity key is unusable, or `identity` does not belong to `me`.
     ///
     /// # Panics
     /// If the scheme has no shared secrets.
@@ -83,8 +83,8 @@ impl MacKeys {
         Ok(MacKeys { keyring: Arc::new(keyring), key })
     }
 
-    /// Whether codes suffice for statements of a domain. They are PBFT's votes on slots, which only their receivers
-    /// count if the view change is that for codes.
+    /// Returns whether MACs suffice for statements of a domain. This holds for PBFT's votes on slots, which only their
+    /// receivers count if the view change is the one for MACs.
     pub fn authenticate(domain: Domain) -> bool {
         matches!(domain, Domain::Prepare | Domain::Commit)
     }
@@ -102,7 +102,7 @@ impl MacKeys {
     }
 }
 
-/// Everything that a cluster's configuration says about authentication.
+/// All authentication settings of a cluster's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Authentication {
     pub profile: AuthProfile,
@@ -115,18 +115,18 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Returns whether a statement of a domain proves to third parties who made it.
+    /// Returns whether a statement of a domain proves its author to third parties.
     pub fn attributes(&self, domain: Domain) -> bool {
         let by_mac = self.profile.votes_by_mac() && MacKeys::authenticate(domain);
         let scheme = if by_mac { self.mac_scheme } else { self.scheme };
         scheme.profile().attributable
     }
 
-    /// Checks that a protocol works with it, given what the protocol requires of signed statements and of votes.
+    /// Checks that a protocol works with these settings, given its requirements for signed statements and votes.
     ///
     /// # Errors
-    /// [`Fault`] at a configuration key: `scheme`, `mac_scheme`, `auth_profile`, `client_authentication`
-    /// or `reply_authentication`.
+    /// [`Fault`] at a configuration key: `scheme`, `mac_scheme`, `auth_profile`, `client_authentication` or
+    /// `reply_authentication`.
     pub fn check(
         &self,
         protocol: &str,

@@ -1,8 +1,8 @@
-//! Seals of replies: a replica's signature of what it tells a client, or its code for that client.
+//! Authenticators of replies: a replica's signature of its replies to a client, or its MAC for that client.
 //!
-//! A seal is for all replies that leave to one client together. It names the epoch, the replica, and the client with
-//! its session, so it is worth nothing elsewhere. It does not say which request a reply is for: the replies themselves
-//! do, by a bundle's digest, or by the number of a question and its digest.
+//! An authenticator covers all replies that are sent to one client together. It names the epoch, the replica, and the
+//! client with its session, so it is worthless elsewhere. It does not name the request that a reply answers: the
+//! replies themselves do, by a bundle's digest, or by a query's number and digest.
 
 use crate::agreement::{agreement_key, agreement_secret};
 use crate::client::ClientIdentity;
@@ -34,12 +34,13 @@ choice!(
     Channel = "channel",
     /// By the replica's signature with its voting key, which the client can show to others.
     Signature = "signature",
-    /// By a code with a key that the replica and the client share.
+    /// By a MAC with a key that the replica and the client share.
     Mac = "mac",
 );
 
 impl ReplyAuthentication {
-    /// Returns the scheme of the seals of a cluster with these schemes of signatures and codes, if there are seals.
+    /// Returns the scheme of the authenticators in a cluster with these schemes of signatures and MACs; `None` without
+    /// authenticators.
     pub fn scheme(self, signatures: SchemeKind, codes: SchemeKind) -> Option<SchemeKind> {
         match self {
             ReplyAuthentication::Channel => None,
@@ -48,7 +49,7 @@ impl ReplyAuthentication {
         }
     }
 
-    /// Returns the length of a seal in this scheme. A code is for one client.
+    /// Returns the length of an authenticator in this scheme. A MAC is for one client only.
     pub fn seal_bytes(scheme: SchemeKind) -> usize {
         match scheme.profile().has_public_keys_only() {
             true => scheme.profile().signature_bytes(1),
@@ -57,7 +58,7 @@ impl ReplyAuthentication {
     }
 }
 
-/// Makes one replica's seals.
+/// Creates one replica's authenticators.
 pub struct ReplySealer {
     epoch: EpochId,
     me: ReplicaId,
@@ -69,18 +70,18 @@ enum Sealing {
     Codes { scheme: SchemeKind, tag: TagFunction, secret: Zeroizing<[u8; X25519_BYTES]>, identity_key: Bytes },
 }
 
-/// Key of the codes for one client.
+/// MAC key for one client.
 pub struct ReplyKey(MacKey);
 
 impl ReplySealer {
-    /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is
-    /// the scheme of codes.
+    /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is the
+    /// scheme of MACs.
     ///
     /// # Errors
-    /// [`CryptoError`] if a key is not that of `me`.
+    /// [`CryptoError`] if a key does not belong to `me`.
     ///
     /// # Panics
-    /// If `mac_scheme` is needed and has no codes.
+    /// If `mac_scheme` is needed and has no tags.
     pub fn new(
         kind: ReplyAuthentication,
         mac_scheme: SchemeKind,
@@ -108,12 +109,12 @@ impl ReplySealer {
         Ok(Some(ReplySealer { epoch: committee.epoch, me, way }))
     }
 
-    /// Returns whether seals are codes, for which each client's key must be known.
+    /// Returns whether authenticators are MACs, for which each client's key must be known.
     pub fn needs_keys(&self) -> bool {
         matches!(self.way, Sealing::Codes { .. })
     }
 
-    /// Agrees on the key of the codes for a client, which takes about 40 us. `None` if seals are signatures, or the
+    /// Agrees on the MAC key for a client, which takes about 40 us. `None` if authenticators are signatures, the
     /// client's id is not derived from this credential, or the key is unusable.
     pub fn key_of(&self, client: ClientId, credential: &[u8]) -> Option<ReplyKey> {
         let Sealing::Codes { scheme, secret, identity_key, .. } = &self.way else { return None };
@@ -126,7 +127,7 @@ impl ReplySealer {
         Some(ReplyKey(ends.derive(KeyUse::Replies(&self.epoch), &shared[..])))
     }
 
-    /// Seals replies with this digest; `None` if seals are codes and there is no key.
+    /// Authenticates replies with this digest; `None` if authenticators are MACs and there is no key.
     pub fn seal(&self, client: ClientId, key: Option<&ReplyKey>, replies: &Digest) -> Option<Bytes> {
         let statement = reply_statement(&self.epoch, self.me, client, replies);
         match &self.way {
@@ -138,15 +139,15 @@ impl ReplySealer {
     }
 }
 
-/// Reason why a client does not count a replica's frame.
+/// Reason why a client does not count a frame of a replica.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReplyFault {
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The frame has no seal.
+    /// The frame has no authenticator.
     #[error("the reply carries no {0}; help: set `reply_authentication` alike on all replicas and clients")]
     Unsealed(&'static str),
-    /// The seal is not that of the replica for this client and these replies.
+    /// The authenticator is not the replica's for this client and these replies.
     #[error(
         "the {0} of the reply is not the replica's for this client; help: compare `cluster`, `faults`, the members' keys, \
          `protocol` and the schemes with the replica's; if they are equal, the replica or the network is faulty"
@@ -154,29 +155,29 @@ pub enum ReplyFault {
     Forged(&'static str),
 }
 
-/// Verifies the seals of replies to one client.
+/// Verifies the authenticators of replies to one client.
 pub struct ReplyVerifier {
     client: ClientId,
     epoch: EpochId,
     way: Opening,
-    /// What to send before questions, so that replicas can make codes.
+    /// Message to send before queries, so that replicas can create MACs.
     introduction: Option<Bytes>,
 }
 
 enum Opening {
     Signature(Keyring),
-    /// The keys in the order of the replicas.
+    /// The keys, in the order of the replicas.
     Codes(TagFunction, Vec<MacKey>),
 }
 
 impl ReplyVerifier {
-    /// Makes the verifier of a client; `None` if the channel alone authenticates replies.
+    /// Creates the verifier of a client; `None` if the channel alone authenticates replies.
     ///
     /// # Errors
-    /// [`CryptoError`] if a member's key is unusable, or replies have codes and the client has no key.
+    /// [`CryptoError`] if a member's key is unusable, or replies have MACs and the client has no key.
     ///
     /// # Panics
-    /// If codes are to be verified and `mac_scheme` has none.
+    /// If MACs are to be verified and `mac_scheme` has no tags.
     pub fn new(
         kind: ReplyAuthentication,
         client: &ClientIdentity,
@@ -196,22 +197,22 @@ impl ReplyVerifier {
         Ok(Some(ReplyVerifier { client: client.origin(), epoch: committee.epoch, way, introduction }))
     }
 
-    /// Returns whether the seals are signatures, which can be shown to others.
+    /// Returns whether authenticators are signatures, which can be shown to others.
     pub fn convinces_others(&self) -> bool {
         matches!(self.way, Opening::Signature(_))
     }
 
-    /// The message that has to reach replicas before questions, if any.
+    /// Returns the message that must reach replicas before queries, if there is one.
     pub fn introduction(&self) -> Option<Bytes> {
         self.introduction.clone()
     }
 
-    /// Decodes a frame and verifies its seal, unless `awaits` none of its replies: such replies count for nothing, so
-    /// they need no proof. A status, a challenge, the refusal of an answer, and
-    /// what is wrong with the client's configuration or frame have no seal: no result depends on them.
+    /// Decodes a frame and verifies its authenticator, unless `awaits` rejects all of its replies: replies that nobody
+    /// awaits are not counted, so they need no proof. A status, a challenge, a refused answer, and an error about the
+    /// client's configuration or frame have no authenticator, because no result depends on them.
     ///
     /// # Errors
-    /// [`ReplyFault`] says why the frame must not count.
+    /// [`ReplyFault`] with the reason why the frame must not count.
     pub fn open(
         &self,
         from: ReplicaId,
@@ -255,7 +256,7 @@ impl ReplyVerifier {
     }
 }
 
-/// Returns a client's keys for the codes of all replicas.
+/// Returns the client's MAC keys, one per replica.
 fn keys(client: &KeyPair, scheme: SchemeKind, committee: &Committee) -> Result<Vec<MacKey>, CryptoError> {
     let (secret, client_key) = (agreement_secret(client), client.public_key());
     let of_member = |(replica, member): (ReplicaId, &Member)| {
@@ -272,16 +273,16 @@ fn is_signed(keyring: &Keyring, replica: ReplicaId, statement: &[u8], seal: &[u8
     keyring.is_member(replica) && keyring.verify(replica, statement, seal)
 }
 
-/// Checks a frame of signed replies that a client kept, for anybody who knows the committee's voting keys.
+/// Checks a frame of signed replies that a client kept. This needs only the committee's voting keys.
 ///
-/// It proves that the replica told the client that it executed a bundle at a height with these results, or what else
-/// the replies say; nothing more, since one replica may lie. Frames of f+1 replicas with the same outcome of a bundle
-/// prove that it was ordered at that height and has these results, because one of them is honest. Two frames of one
-/// replica that report different heights above 0 for one bundle need not convict it: the bundle may have been ordered
-/// twice, and had no effect the second time.
+/// The frame proves only that the replica has sent these replies, for example that it executed a bundle at a height
+/// with these results; one replica may lie. Frames of f+1 replicas with the same outcome of a bundle prove that the
+/// bundle was ordered at that height and has these results, because one of the replicas is honest. Two frames of one
+/// replica with different heights above 0 for one bundle do not convict it: the bundle may have been ordered twice,
+/// without effect the second time.
 ///
 /// # Errors
-/// [`ReplyFault`] if the frame is not that replica's, to that client, in the keyring's epoch.
+/// [`ReplyFault`] if the frame is not from that replica to that client in the keyring's epoch.
 pub fn check_signed_replies(
     keyring: &Keyring,
     replica: ReplicaId,

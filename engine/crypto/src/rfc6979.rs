@@ -1,10 +1,10 @@
-//! Nonces of deterministic ECDSA (RFC 6979, section 3.2) for SHA-256 and orders of 256 bits.
+//! Nonces of deterministic ECDSA (RFC 6979, section 3.2), for SHA-256 and 256-bit group orders.
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 const BYTES: usize = 32;
-/// Length of SHA-256's block.
+/// Block length of SHA-256, in bytes.
 const BLOCK_BYTES: usize = 64;
 
 type Secret = Zeroizing<[u8; BYTES]>;
@@ -14,12 +14,12 @@ pub(crate) struct Nonces<'a> {
     order: &'a [u8; BYTES],
     key: Secret,
     value: Secret,
-    /// A nonce was taken, and did not serve.
+    /// Whether a nonce was taken and rejected.
     is_used: bool,
 }
 
 impl Nonces<'_> {
-    /// `order` has its highest bit set, so digests and nonces have as many bits as it, and are never shifted.
+    /// `order` must have its highest bit set, so that digests and nonces have equally many bits, and are never shifted.
     pub(crate) fn new<'a>(secret: &[u8; BYTES], digest: &[u8; BYTES], order: &'a [u8; BYTES]) -> Nonces<'a> {
         assert!(order[0] >> 7 == 1, "the order has 256 bits");
         let digest = reduced(digest, order);
@@ -32,7 +32,7 @@ impl Nonces<'_> {
         nonces
     }
 
-    /// Returns the next nonce: not zero, and below the order.
+    /// Returns the next nonce: nonzero and below the order.
     pub(crate) fn next(&mut self) -> Secret {
         loop {
             if self.is_used {
@@ -48,7 +48,8 @@ impl Nonces<'_> {
     }
 }
 
-/// Subtracts the order once if the number is not below it. The result is below it, since the order exceeds 2^255.
+/// Subtracts the order once if the number is not below it. The result is below the order, since the order exceeds
+/// 2^255.
 fn reduced(number: &[u8; BYTES], order: &[u8; BYTES]) -> [u8; BYTES] {
     let mut result = *number;
     if number[..] < order[..] {

@@ -1,7 +1,7 @@
 //! The interface of signature schemes: an object with a name, a profile and keys.
 //!
 //! A scheme is one file in [`schemes`](crate::schemes) and one line in its list. Configurations, key files, the command
-//! line, cost tables and reports take names from that list. Code that depends on a scheme's abilities reads its
+//! line, cost tables and reports take names from that list. Code that depends on a scheme's properties reads its
 //! [`SchemeProfile`].
 
 use crate::bisect::find_bad;
@@ -13,31 +13,31 @@ use quorate_types::meter::Primitive;
 use quorate_types::{Committee, ReplicaId, Signers};
 use zeroize::Zeroizing;
 
-/// Bytes of the seed that a private key is derived from.
+/// Length of the seed of a private key, in bytes.
 pub const SEED_BYTES: usize = 32;
 
 /// Properties of a scheme that other code depends on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchemeProfile {
-    /// The name in configurations and key files.
+    /// Name used in configurations and key files.
     pub name: &'static str,
     /// One-line description for the help text.
     pub summary: &'static str,
-    /// Only the owner of a key can sign for it. False for baselines only.
+    /// Whether only the owner of a key can sign for it. False for baselines only.
     pub unforgeable: bool,
-    /// The receiver of a signature or a proof can convince others with it.
+    /// Whether the receiver of a signature or a proof can convince others with it.
     pub transferable: bool,
-    /// In a batch that fails, each bad signature can be identified, and two contradictory statements prove who signed
-    /// them.
+    /// Whether each bad signature of a failed batch can be identified, and two contradictory statements convict their
+    /// signer.
     pub attributable: bool,
-    /// A proof is one value for any number of signers. Otherwise it is the list of their signatures.
+    /// Whether a proof is one value for any number of signers. Otherwise it is the list of their signatures.
     pub aggregatable: bool,
-    /// Checking many signatures at once is cheaper than checking them one by one.
+    /// Whether verifying many signatures at once is cheaper than verifying them one by one.
     pub batchable: bool,
-    /// The committee must list each key with a proof that its owner has the private key. Otherwise a member could
+    /// Whether the committee must list each key with a proof of possession of the private key. Otherwise a member could
     /// choose a key that makes an aggregate look signed by others too (a rogue-key attack).
     pub needs_possession: bool,
-    /// Why the scheme is too weak for a cluster that has to be safe; such a scheme is for measurements.
+    /// Why the scheme is too weak for production; such a scheme is for measurements.
     pub weakness: Option<&'static str>,
     pub public_key_bytes: usize,
     pub signature: SignatureSize,
@@ -47,12 +47,12 @@ pub struct SchemeProfile {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignatureSize {
     Fixed(usize),
-    /// Bytes for each replica that can check it.
+    /// Bytes per replica that can verify it.
     PerRecipient(usize),
 }
 
 impl SchemeProfile {
-    /// Length of a signature that each of `replicas` can check.
+    /// Returns the length of a signature that each of `replicas` can verify.
     pub fn signature_bytes(&self, replicas: usize) -> usize {
         match self.signature {
             SignatureSize::Fixed(bytes) => bytes,
@@ -60,23 +60,24 @@ impl SchemeProfile {
         }
     }
 
-    /// Returns what the scheme lacks of a protocol's requirements, as a predicate of the scheme's name.
+    /// Returns a protocol's requirement that the scheme lacks, as a predicate for the scheme's name.
     pub fn lacks(&self, required: ProofRequirements) -> Option<&'static str> {
         (required.transferable && !self.transferable).then_some("convinces only the recipients of its signatures")
     }
 
-    /// Whether all members verify with the same keys. In schemes with shared secrets, each member has its own keys.
+    /// Returns whether all members verify with the same keys. In schemes with shared secrets, each member has its own
+    /// keys.
     pub fn has_public_keys_only(&self) -> bool {
         matches!(self.signature, SignatureSize::Fixed(_))
     }
 
-    /// Lengths of signatures and proofs in a committee of `replicas`.
+    /// Returns the lengths of signatures and proofs in a committee of `replicas`.
     pub fn shape(&self, replicas: usize) -> ProofShape {
         ProofShape { signature_bytes: self.signature_bytes(replicas), is_aggregate: self.aggregatable }
     }
 }
 
-/// Who can check a signature. Only matters in schemes with shared secrets.
+/// Replicas that can verify a signature. Only matters in schemes with shared secrets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipients {
     All,
@@ -92,29 +93,29 @@ pub enum ProofFault {
     Length {
         expected: usize,
     },
-    /// At least one signature is wrong.
+    /// At least one signature is invalid.
     Signature,
 }
 
-/// Operations on points of a curve that verified a proof; zero in schemes that verify signatures one by one.
+/// Curve operations that verified a proof; zero in schemes that verify signatures one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Effort {
-    /// Public keys added to, or subtracted from, the sum that a pairing is made of.
+    /// Public keys added to, or subtracted from, the sum that enters a pairing.
     pub key_additions: u64,
-    /// Pairings: one for the signature, and one for each different statement.
+    /// Pairings: one for the signature, and one per distinct statement.
     pub pairings: u64,
 }
 
-/// Certificates verified so far, and what that took.
+/// Certificates verified so far, and the operations that took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Proofs {
-    /// Certificates that peers showed and that were genuine; those found in the cache do not count.
+    /// Genuine certificates received from peers; those found in the cache do not count.
     pub verified: u64,
     pub effort: Effort,
 }
 
 impl Proofs {
-    /// Counts one more.
+    /// Adds one verified certificate.
     pub fn add(&mut self, effort: Effort) {
         self.verified += 1;
         self.effort += effort;
@@ -133,18 +134,18 @@ impl std::ops::AddAssign for Effort {
 pub struct Proven {
     /// The proof, or the signers of bad signatures, ascending.
     pub proof: Result<Bytes, Vec<ReplicaId>>,
-    /// Number of signatures verified. A batch of k counts k, and bisection counts again.
+    /// Number of signatures verified. A batch of k counts k, and bisection counts them again.
     pub checked: u64,
 }
 
-/// Makes the tag of a message with a key of 32 bytes.
+/// Computes the tag of a message with a 32-byte key.
 pub type TagFunction = fn(&[u8], &[u8]) -> [u8; 16];
 
 /// A signature scheme.
 pub trait Scheme: Send + Sync {
     fn profile(&self) -> &SchemeProfile;
 
-    /// The name in tables of costs. Ways of verification that differ in cost only have different names.
+    /// Name used in cost tables. Verification methods that differ only in cost have different names.
     fn costs_name(&self) -> &'static str {
         self.profile().name
     }
@@ -152,26 +153,26 @@ pub trait Scheme: Send + Sync {
     /// Derives a private key from a seed.
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey>;
 
-    /// Decodes what [`PrivateKey::encode`] wrote; `None` if it is not a private key.
+    /// Decodes the output of [`PrivateKey::encode`]; `None` if it is not a private key.
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>>;
 
-    /// The function that makes tags, in schemes of codes.
+    /// Returns the tag function of a MAC scheme.
     fn tag(&self) -> Option<TagFunction> {
         None
     }
 
-    /// Returns what verifying a proof takes in a committee of `members`, if `groups` has the number of signers of each
-    /// different statement. The same as [`Keys::verify_proof`] does.
+    /// Returns the operations that [`Keys::verify_proof`] takes in a committee of `members`; `groups` contains the
+    /// number of signers of each distinct statement.
     fn effort_of_proof(&self, _members: usize, _groups: &[usize]) -> Effort {
         Effort::default()
     }
 
-    /// Returns whether votes are added up and verified together, with the effort of their proof.
+    /// Returns whether votes are added up and verified together, with the operations of their proof.
     fn adds_up_votes(&self) -> bool {
         self.profile().aggregatable
     }
 
-    /// Checks [`PrivateKey::prove_possession`]. A scheme that requires no proof accepts only an empty one.
+    /// Verifies a [`PrivateKey::prove_possession`]. A scheme that requires no proof accepts only an empty one.
     fn verify_possession(&self, _public_key: &[u8], proof: &[u8]) -> bool {
         proof.is_empty()
     }
@@ -180,7 +181,7 @@ pub trait Scheme: Send + Sync {
     /// with its private key. In schemes with shared secrets, keys without a holder verify nothing.
     ///
     /// # Errors
-    /// [`CryptoError`] naming the member with the unusable key.
+    /// [`CryptoError`] with the member whose key is unusable.
     fn keys(
         &self,
         committee: &Committee,
@@ -195,7 +196,7 @@ pub trait PrivateKey: Send + Sync {
     /// Signs a message. Signing is deterministic.
     fn sign(&self, message: &[u8]) -> Bytes;
 
-    /// Proves possession of this key; empty if the profile does not require a proof.
+    /// Returns a proof of possession of this key; empty if the profile does not require one.
     fn prove_possession(&self) -> Bytes {
         Bytes::new()
     }
@@ -211,16 +212,16 @@ pub trait Keys: Send + Sync {
         key.sign(message)
     }
 
-    /// Verifies a claim. A claim about a non-member never holds.
+    /// Verifies a claim. A claim about a non-member is never valid.
     fn verify(&self, claim: Claim<'_>) -> bool;
 
-    /// Verifies all claims; true exactly if each claim holds on its own.
+    /// Verifies all claims; true exactly if each claim is valid on its own.
     fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         claims.iter().all(|claim| self.verify(*claim))
     }
 
-    /// Verifies claims by different signers, in their ascending order, and makes their proof. The proof is valid. It
-    /// may hide signatures that do not hold on their own if their signers collude: see [`crate::bls12381`].
+    /// Verifies claims by different signers, in ascending order, and creates their proof. The proof is valid, but may
+    /// hide signatures that are not valid on their own if their signers collude: see [`crate::bls12381`].
     fn prove(&self, claims: &[Claim<'_>]) -> Proven {
         let mut checked = 0;
         let bad = find_bad(claims, |claims| {
@@ -231,13 +232,13 @@ pub trait Keys: Send + Sync {
         Proven { proof: if bad.is_empty() { Ok(self.assemble(claims)) } else { Err(bad) }, checked }
     }
 
-    /// Makes a proof from valid claims, in ascending order of signers.
+    /// Creates a proof from valid claims, in ascending order of signers.
     fn assemble(&self, claims: &[Claim<'_>]) -> Bytes;
 
     /// Verifies a proof; all signers are members.
     fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault>;
 
-    /// Adds up the keys of signers as the verification of a proof does, to measure what that takes.
+    /// Adds up the keys of signers like the verification of a proof, to measure the operations.
     fn add_up(&self, _signers: &Signers) -> Effort {
         Effort::default()
     }
@@ -265,17 +266,17 @@ impl SchemeKind {
         self.profile().name
     }
 
-    /// The name in tables of costs.
+    /// Returns the name used in cost tables.
     pub fn costs_name(self) -> &'static str {
         self.0.costs_name()
     }
 
-    /// The primitive that signs.
+    /// Returns the primitive that signs.
     pub fn signs_by(self) -> Primitive {
         if self.profile().has_public_keys_only() { Primitive::Sign } else { Primitive::Mac }
     }
 
-    /// The primitive that verifies this many signatures together, of votes or, with `as_proof`, in a proof.
+    /// Returns the primitive that verifies this many signatures together, of votes or, with `as_proof`, in a proof.
     pub fn verifies_by(self, signatures: usize, as_proof: bool) -> Primitive {
         let profile = self.profile();
         match signatures {

@@ -1,17 +1,17 @@
-//! The statements behind one certificate.
+//! The statements covered by one certificate.
 
 use quorate_types::{Attachment, EpochId, Statement, Subject};
 use std::collections::BTreeMap;
 
-/// What the signers of a certificate signed: one statement for all, or one each.
+/// Statements of the signers of a certificate: a common one, or one each.
 pub enum Statements {
-    /// One statement for all: no signer has an attachment.
+    /// A common statement: no signer has an attachment.
     Common(Statement),
     Each(Vec<Statement>),
 }
 
 impl Statements {
-    /// Encodes the statements on a subject, one for each attachment.
+    /// Encodes the statements on a subject, one per attachment.
     pub fn new<'a>(
         epoch: &EpochId,
         subject: &Subject,
@@ -24,7 +24,7 @@ impl Statements {
         Statements::Each(attachments.map(make).collect())
     }
 
-    /// Returns the number of signers of each different statement, if there are `signers` in all.
+    /// Returns the number of signers of each distinct statement, out of `signers`.
     pub fn groups(&self, signers: usize) -> Vec<usize> {
         match self {
             Statements::Common(_) => vec![signers],
@@ -36,7 +36,7 @@ impl Statements {
         }
     }
 
-    /// Returns the statement of the signer at `position` among the signers.
+    /// Returns the statement of the signer at index `position`.
     pub fn at(&self, position: usize) -> &[u8] {
         match self {
             Statements::Common(statement) => statement.as_bytes(),

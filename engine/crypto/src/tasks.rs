@@ -1,4 +1,4 @@
-//! Verification as a value, which any thread can run. The replica's [`Crypto`] makes it and takes its outcome: caches
+//! Verification as a value that any thread can run. The replica's [`Crypto`] creates it and takes its outcome: caches
 //! and counters stay with the replica.
 
 use crate::certificates::check_proof;
@@ -11,16 +11,16 @@ use bytes::Bytes;
 use quorate_types::{Certificate, Digest, Domain, ReplicaId, Signers, Subject, Vote};
 use std::sync::Arc;
 
-/// Codes that are verified in less time than another thread takes to begin: each takes about 0.3 us.
+/// Number of MACs that are verified faster than another thread can start: each takes about 0.3 us.
 const QUICK_CODES: usize = 32;
-/// Signatures that a thread with time to spare verifies itself, because the answer is there sooner than from another
-/// thread: eight of ECDSA take 0.5 ms.
+/// Number of signatures that an otherwise idle thread verifies itself, because it finishes sooner than another thread
+/// would: eight ECDSA signatures take 0.5 ms.
 pub const FEW_SIGNATURES: usize = 8;
 
-/// The keys that a task verifies with.
+/// The keys with which a task verifies.
 pub(crate) struct TaskKeys {
     pub keyring: Arc<Keyring>,
-    /// Keys of the codes, for the votes that [`AuthProfile`](crate::AuthProfile) names.
+    /// MAC keys, for the votes selected by [`AuthProfile`](crate::AuthProfile).
     pub codes: Option<Arc<Keyring>>,
 }
 
@@ -29,7 +29,7 @@ impl TaskKeys {
         self.codes.as_ref().filter(|_| MacKeys::authenticate(domain)).unwrap_or(&self.keyring)
     }
 
-    /// Returns whether votes of a domain have codes.
+    /// Returns whether votes of a domain have MACs.
     fn are_codes(&self, domain: Domain) -> bool {
         !self.of(domain).kind().profile().has_public_keys_only()
     }
@@ -39,7 +39,7 @@ impl TaskKeys {
     }
 }
 
-/// Verification of certificates with a valid structure, and of votes.
+/// Verification of votes and of structurally valid certificates.
 pub struct VerifyTask {
     pub(crate) keys: TaskKeys,
     /// Certificates that were not verified before, with their fingerprints.
@@ -50,14 +50,14 @@ pub struct VerifyTask {
 /// Outcome of a [`VerifyTask`].
 pub struct Verified {
     pub(crate) genuine: bool,
-    /// Fingerprints of the certificates that are genuine, even if others are not.
+    /// Fingerprints of the genuine certificates, even if others are not genuine.
     pub(crate) fingerprints: Vec<Digest>,
     pub(crate) checked: u64,
     pub(crate) proofs: Proofs,
 }
 
 impl VerifyTask {
-    /// Returns whether it consists of a few codes only, and so takes a few microseconds at most.
+    /// Returns whether it consists only of a few MACs, and so takes at most a few microseconds.
     pub fn is_quick(&self) -> bool {
         let certificates = self.certificates.iter().map(|(_, certificate)| certificate);
         let codes: usize = certificates.clone().map(|certificate| certificate.signers.len()).sum();
@@ -66,7 +66,7 @@ impl VerifyTask {
             && self.votes.iter().all(|vote| self.keys.are_codes(vote.subject.domain))
     }
 
-    /// Returns whether it has at most [`FEW_SIGNATURES`], and no sum of signatures.
+    /// Returns whether it has at most [`FEW_SIGNATURES`], and no aggregate signature.
     pub fn is_small(&self) -> bool {
         let certificates = self.certificates.iter().map(|(_, certificate)| certificate);
         let domains = certificates.clone().map(|certificate| certificate.subject.domain);
@@ -75,7 +75,7 @@ impl VerifyTask {
             && domains.all(|domain| !self.keys.of(domain).kind().profile().aggregatable)
     }
 
-    /// Verifies everything, up to the first that is not genuine.
+    /// Verifies everything, up to the first failure.
     pub fn run(self) -> Verified {
         let VerifyTask { keys, certificates, votes } = self;
         let fingerprints = Vec::with_capacity(certificates.len());
@@ -108,7 +108,7 @@ pub struct AssembleTask {
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) subject: Subject,
     pub(crate) votes: Vec<Vote>,
-    /// Members whose signatures are verified alone; empty in schemes without aggregates.
+    /// Members whose signatures are verified individually; empty in schemes without aggregates.
     pub(crate) suspects: Signers,
 }
 
@@ -130,24 +130,26 @@ impl AssembleTask {
         Assembled { result, spoilers, checked }
     }
 
-    /// Returns whether it consists of a few codes only, and so takes a few microseconds at most.
+    /// Returns whether it consists only of a few MACs, and so takes at most a few microseconds.
     pub fn is_quick(&self) -> bool {
         self.votes.len() <= QUICK_CODES && !self.keyring.kind().profile().has_public_keys_only()
     }
 
-    /// Returns whether it has at most [`FEW_SIGNATURES`], and no sum of signatures.
+    /// Returns whether it has at most [`FEW_SIGNATURES`], and no aggregate signature.
     pub fn is_small(&self) -> bool {
         self.votes.len() <= FEW_SIGNATURES && !self.keyring.kind().profile().aggregatable
     }
 
-    /// Returns whether it is cheaper to verify its votes [together](AssembleTask::run_together) with other tasks'.
+    /// Returns whether it is cheaper to verify its votes [together](AssembleTask::run_together) with those of other
+    /// tasks.
     pub fn gains_from_others(&self) -> bool {
         let profile = self.keyring.kind().profile();
         profile.batchable && !profile.aggregatable
     }
 
-    /// Does what [`AssembleTask::run`] does for each, in this order. Verifies the signatures of all tasks in one batch
-    /// if that is cheaper, and each task's alone if that fails, so that one bad vote costs one batch at most.
+    /// Runs several tasks, with the results of [`AssembleTask::run`] in the same order. Verifies the signatures of all
+    /// tasks in one batch if that is cheaper, and each task's alone if that fails, so one bad vote costs at most one
+    /// batch.
     pub fn run_together(tasks: Vec<AssembleTask>) -> Vec<Assembled> {
         let is_joint = |task: &AssembleTask| task.gains_from_others() && Arc::ptr_eq(&task.keyring, &tasks[0].keyring);
         if tasks.len() < 2 || !tasks.iter().all(is_joint) {
@@ -161,7 +163,7 @@ impl AssembleTask {
         assembled
     }
 
-    /// Makes the certificate of votes whose signatures are known to be genuine.
+    /// Creates the certificate of votes whose signatures are known to be genuine.
     fn run_verified(self) -> Assembled {
         let AssembleTask { keyring, subject, votes, .. } = self;
         let checked = votes.len() as u64;

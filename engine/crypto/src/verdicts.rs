@@ -1,11 +1,11 @@
-//! Verdicts on clients' bundles that the replicas of one process share.
+//! Verdicts on client bundles that the replicas of one process share.
 //!
-//! A bundle's digest names its bytes and its signature, and ZIP-215 gives each signature one verdict, so a verdict of
+//! A bundle's digest covers its bytes and its signature, and ZIP-215 gives each signature one verdict, so a verdict of
 //! one replica holds for all. Each bundle is verified by the first replica that needs it; the others skip it, or wait
-//! if they have nothing else to verify. A replica never waits while others wait for it: it verifies what it has taken
-//! and publishes the verdicts before it takes more.
+//! if they have nothing else to verify. A replica never waits while others wait for it: it verifies the bundles that it
+//! has claimed and publishes the verdicts before it claims more.
 //!
-//! Only genuine bundles are remembered, as in [`VerifiedCache`]: every replica verifies a forged one itself.
+//! Only genuine bundles are cached, as in [`VerifiedCache`]: every replica verifies a forged one itself.
 
 use crate::cache::VerifiedCache;
 use quorate_types::Digest;
@@ -13,21 +13,21 @@ use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 quorate_types::choice!(
-    /// Whether replicas of one process share their verdicts on clients' bundles.
+    /// Whether the replicas of one process share their verdicts on client bundles.
     #[derive(Default)]
     ClientVerdicts, "client verdicts",
-    /// Each bundle is verified once in a process.
+    /// Each bundle is verified once per process.
     #[default]
     Shared = "shared",
-    /// Each replica verifies each bundle itself, as replicas in processes of their own do. For comparison only.
+    /// Each replica verifies each bundle itself, like replicas in separate processes. For comparison only.
     Own = "own",
 );
 
-/// Maximum number of bundles that a replica takes at a time. Larger batches save little, and others may have
-/// to wait for them.
+/// Maximum number of bundles that a replica claims at a time. Larger batches save little, and others may have to wait
+/// for them.
 pub(crate) const BUNDLES_TAKEN: usize = 64;
 
-/// Verdicts on bundles, shared by the replicas of one process. Bounded: beyond its capacity the oldest are forgotten.
+/// Verdicts on bundles, shared by the replicas of one process. Beyond the capacity, the oldest are evicted.
 pub struct SharedVerdicts {
     state: Mutex<State>,
     published: Condvar,
@@ -35,20 +35,20 @@ pub struct SharedVerdicts {
 
 struct State {
     genuine: VerifiedCache,
-    /// Bundles that a replica is verifying, at most [`BUNDLES_TAKEN`] for each replica.
+    /// Bundles that a replica is verifying, at most [`BUNDLES_TAKEN`] per replica.
     taken: HashSet<Digest>,
 }
 
 impl SharedVerdicts {
-    /// Makes an empty table that remembers the last `bundles` genuine bundles.
+    /// Creates an empty table that caches the last `bundles` genuine bundles.
     pub fn new(bundles: usize) -> SharedVerdicts {
         let state = State { genuine: VerifiedCache::new(bundles), taken: HashSet::new() };
         SharedVerdicts { state: Mutex::new(state), published: Condvar::new() }
     }
 
-    /// Takes up to [`BUNDLES_TAKEN`] of the wanted bundles, so that no other replica verifies them at the same time.
-    /// Waits while others are verifying all of the wanted ones that are not known. Returns the positions of bundles
-    /// known to be genuine, and those of the bundles taken; both are empty only if none is wanted.
+    /// Claims up to [`BUNDLES_TAKEN`] of the wanted bundles, so that no other replica verifies them at the same time.
+    /// Waits while others are verifying all the wanted bundles without a verdict. Returns the indices of bundles known
+    /// to be genuine, and of the claimed bundles; both are empty only if none is wanted.
     pub(crate) fn take(&self, wanted: &[Digest]) -> (Vec<usize>, Taken<'_>) {
         let mut state = self.lock();
         loop {
@@ -73,13 +73,13 @@ impl SharedVerdicts {
 /// Bundles that one replica is verifying. Dropping it without a verdict lets others verify them.
 pub(crate) struct Taken<'a> {
     verdicts: &'a SharedVerdicts,
-    /// Their positions among the wanted bundles, ascending.
+    /// Their indices among the wanted bundles, ascending.
     pub at: Vec<usize>,
     bundles: Vec<Digest>,
 }
 
 impl Taken<'_> {
-    /// Publishes which bundles are genuine, and releases all.
+    /// Publishes the verdicts, and releases all claimed bundles.
     pub fn publish(self, is_genuine: impl Fn(&Digest) -> bool) {
         let mut state = self.verdicts.lock();
         self.bundles.iter().filter(|bundle| is_genuine(bundle)).for_each(|bundle| state.genuine.insert(*bundle));

@@ -1,4 +1,4 @@
-//! Aggregates: sums of keys and signatures, rogue keys, and signatures whose faults cancel out.
+//! BLS aggregates: sums of keys and signatures, rogue keys, and signatures whose faults cancel out.
 
 use crate::common::*;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};
@@ -54,7 +54,7 @@ fn ways_of_verification_differ_in_cost_only() {
     assert_eq!(BlsVerification::default().of(KIND).costs_name(), KIND.costs_name());
 }
 
-/// Each set of signers of at least a quorum of seven, from f absentees to none.
+/// For a committee of ten with a quorum of seven, all sets of signers from f absentees to none.
 #[test]
 fn the_key_of_every_set_of_signers_is_right() {
     let subject = subject(Domain::Vote, 5);
@@ -89,7 +89,7 @@ fn a_certificate_of_forty_takes_less_than_120_bytes() {
     assert!((1_700..2_700).contains(&encode_message(&list).len()));
 }
 
-/// Timeouts name different views: the proof covers each signer's own, and no exchange of them.
+/// Timeouts contain different views: the proof covers each signer's own view, and the views cannot be exchanged.
 #[test]
 fn signers_are_grouped_by_what_they_say() {
     let subject = subject(Domain::Timeout, 9);
@@ -107,7 +107,7 @@ fn signers_are_grouped_by_what_they_say() {
             swapped.attachments.swap(one, other);
             assert_eq!(device.verify_certificate(&swapped), refused(&subject));
         }
-        // Who said the same may be exchanged: nothing changes.
+        // Exchanging signers of equal statements changes nothing.
         let mut same = certificate.clone();
         same.attachments.swap(0, 2);
         assert_eq!(same, certificate);
@@ -117,7 +117,8 @@ fn signers_are_grouped_by_what_they_say() {
     }
 }
 
-/// Keys added or subtracted for a certificate of 40 by some signers, and pairings, by the way of verification.
+/// Keys added or subtracted for a certificate in a committee of 40, and pairings, by verification method and number of
+/// signers.
 #[test]
 fn a_cached_key_takes_an_addition_for_each_absentee() {
     let subject = subject(Domain::Vote, 5);
@@ -144,7 +145,7 @@ fn a_cached_key_takes_an_addition_for_each_absentee() {
     }
 }
 
-/// A pairing for the signature and one for each different statement, not one for each signer.
+/// One pairing for the signature and one per distinct statement, not one per signer.
 #[test]
 fn timeouts_that_say_the_same_share_a_pairing() {
     let subject = subject(Domain::Timeout, 9);
@@ -160,7 +161,7 @@ fn timeouts_that_say_the_same_share_a_pairing() {
     }
 }
 
-/// What the simulator charges for a certificate is what verifying it takes.
+/// The simulator charges exactly the operations that verifying a certificate takes.
 #[test]
 fn the_effort_of_a_proof_is_known_before_it_is_verified() {
     let subject = subject(Domain::Timeout, 9);
@@ -185,7 +186,7 @@ fn the_effort_of_a_proof_is_known_before_it_is_verified() {
     }
 }
 
-/// Every number of signers of committees up to sixteen, without the pairings.
+/// All numbers of signers in committees up to sixteen, without the pairings.
 #[test]
 fn a_key_takes_the_additions_that_were_foreseen() {
     for size in [1, 4, 7, 16] {
@@ -208,7 +209,7 @@ fn a_key_takes_the_additions_that_were_foreseen() {
     );
 }
 
-/// s_1 + D and s_2 - D are bad, but their sum is that of the genuine signatures.
+/// s_1 + D and s_2 - D are bad, but their sum equals that of the genuine signatures.
 #[test]
 fn faults_that_cancel_out_prove_nothing_false() {
     let subject = subject(Domain::Vote, 5);
@@ -235,11 +236,11 @@ fn faults_that_cancel_out_prove_nothing_false() {
                 assert_eq!(blamed, [1, 2].map(ReplicaId));
             }
         }
-        // Without the other one, the fault shows, and its signer alone is blamed.
+        // Without the other one, the fault is detected, and its signer alone is blamed.
         let mut alone = bad.clone();
         alone[2] = good[2].clone();
         assert_eq!(device.assemble(&subject, alone), Err(vec![ReplicaId(1)]));
-        // Together with a third fault, only bad votes are blamed, and what is left can be used.
+        // Together with a third fault, only bad votes are blamed, and the others remain usable.
         let mut three = bad.clone();
         three[4].signature = good[3].signature.clone();
         let blamed = self::device(kind, 7, 0).assemble(&subject, three).unwrap_err();
@@ -247,7 +248,7 @@ fn faults_that_cancel_out_prove_nothing_false() {
     }
 }
 
-/// Points outside G1 whose sum with genuine signatures is in G1 again.
+/// Points outside G1 whose sum with genuine signatures is in G1.
 #[test]
 fn points_outside_the_group_are_found_in_the_sum() {
     let subject = subject(Domain::Vote, 5);
@@ -271,7 +272,7 @@ fn points_outside_the_group_are_found_in_the_sum() {
     }
 }
 
-/// A key chosen as the difference between one's own key and another's makes one signature look like both.
+/// A rogue key, chosen as the difference between one's own key and another's, makes one signature look like both.
 #[test]
 fn rogue_keys_are_refused() {
     let mut members = committee(KIND, 4);
@@ -296,7 +297,7 @@ fn rogue_keys_are_refused() {
     for proof in proofs {
         assert_eq!(fault(proof, &members), wrong);
     }
-    // The attack that the proof prevents: the rogue and the victim's keys add up to mine.
+    // The attack that the proof prevents: the rogue key and the victim's add up to the attacker's.
     let both = AggregatePublicKey::aggregate(
         &[&PublicKey::key_validate(&rogue).unwrap(), &PublicKey::key_validate(&members.members[0].voting_key).unwrap()],
         true,
@@ -317,7 +318,7 @@ fn the_identity_points_outside_g2_and_opposite_keys_are_refused() {
     let wrong = KeyFault::WrongPossession(KIND.name());
     let (mut identity, mut nothing) = (vec![0; 96], vec![0; 48]);
     (identity[0], nothing[0]) = (0xc0, 0xc0);
-    // Any signature that is the identity would fit the identity as a key.
+    // The identity would be a valid signature for any message under the identity as a key.
     assert_eq!(fault(identity, nothing.into()), wrong);
     let outside = (1u8..).map(|x| {
         let mut encoded = vec![0; 96];
@@ -351,7 +352,7 @@ fn minus(number: &[u8], other: &[u8]) -> Vec<u8> {
     result
 }
 
-/// A spoiler costs one bisection; from then on its votes are verified alone.
+/// A spoiler costs one bisection; from then on its votes are verified individually.
 #[test]
 fn a_spoiler_costs_one_bisection() {
     let subject = |view| subject(Domain::Vote, view);

@@ -1,4 +1,4 @@
-//! A bundle is genuine exactly if its owner signed it, regardless of the rest of the batch. Each bundle is checked
+//! A bundle is genuine exactly if its owner signed it, regardless of the rest of the batch. Each bundle is verified
 //! once.
 
 use crate::common::cluster;
@@ -26,7 +26,7 @@ fn verifier() -> BundleVerifier {
     BundleVerifier::new(ClientAuthentication::Ed25519, cluster(), DEFAULT_CACHE_BUNDLES)
 }
 
-/// Returns the bundle with one bit changed, counted from its end.
+/// Returns the bundle with one bit flipped, counted from its end.
 fn flipped(bundle: &Bundle, bits_from_end: usize) -> Bundle {
     let mut body = bundle.body().to_vec();
     let at = body.len() - 1 - bits_from_end / 8;
@@ -34,7 +34,7 @@ fn flipped(bundle: &Bundle, bits_from_end: usize) -> Bundle {
     Bundle::from_body(body.into()).expect("the form and the key are unchanged")
 }
 
-/// Returns a bundle of the same form with another bundle's signature.
+/// Returns a bundle of the same structure with another bundle's signature.
 fn with_signature_of(bundle: &Bundle, other: &Bundle) -> Bundle {
     let (kept, taken) = (bundle.body().len() - 64, other.body().len() - 64);
     Bundle::from_body([&bundle.body()[..kept], &other.body()[taken..]].concat().into()).expect("the form is the same")
@@ -90,7 +90,7 @@ fn generated_identities_differ_and_sign_if_authentication_requires_it() {
         assert_ne!(one.origin().owner(), two.origin().owner());
         let (one, two) = (bundle(&one, 1), bundle(&two, 1));
         assert_eq!(one.authenticator().is_some(), kind != ClientAuthentication::None);
-        // Codes need the keys of a committee: see `client_codes`.
+        // MACs need the keys of a committee: see `client_codes`.
         let forged = BundleVerifier::new(kind, cluster(), 4).forged([&one, &two]);
         assert_eq!(forged.is_empty(), kind != ClientAuthentication::Mac);
         assert_eq!(kind.name().parse(), Ok(kind));

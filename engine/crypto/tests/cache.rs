@@ -1,4 +1,4 @@
-//! The cache of verified certificates is bounded, covers every byte of a certificate, and holds only successes.
+//! The cache of verified certificates is bounded, covers every byte of a certificate, and contains only successes.
 
 use crate::common::*;
 use quorate_crypto::{Crypto, MAX_KEPT_SIGNATURES, SchemeKind, VerifiedCache};
@@ -76,7 +76,7 @@ fn refused_certificates_are_not_cached_and_evict_nothing() {
     }
 }
 
-/// Replicas that fall behind have statements repeated. Each statement is signed once while it is in the cache.
+/// Statements are repeated for replicas that fall behind. Each statement is signed once while it is cached.
 #[test]
 fn a_repeated_statement_is_signed_once() {
     let mut device = device(1);

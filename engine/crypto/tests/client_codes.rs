@@ -1,4 +1,4 @@
-//! Clients' codes: each replica judges a bundle by a code of its own, so a faulty client can divide them.
+//! Client MACs: each replica judges a bundle by its own MAC, so a faulty client can divide the replicas.
 
 use crate::common::{cluster, committee, keys};
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, ReplicaCodes, SchemeKind};
@@ -29,7 +29,7 @@ fn verifier(scheme: SchemeKind, committee: &Committee, me: u16) -> BundleVerifie
     BundleVerifier::new(ClientAuthentication::Mac, committee.cluster, 16).with_codes(codes)
 }
 
-/// Returns the bundle with a wrong code for one of four replicas.
+/// Returns the bundle with an invalid MAC for one of four replicas.
 fn without_code(bundle: &Bundle, replica: u16) -> Bundle {
     let mut body = bundle.body().to_vec();
     let at = body.len() - (4 - usize::from(replica)) * CODE_BYTES;

@@ -1,4 +1,4 @@
-//! Runs of a client number their commands by a clock, which may never have been set.
+//! Runs of a client number their commands by a clock that may never have been set.
 
 use quorate_crypto::{CryptoError, sequence_base};
 use quorate_types::limits::SEQUENCE_STRIDE;

@@ -1,4 +1,4 @@
-//! Keys that do not fit the committee are refused, naming the replica.
+//! Keys that do not fit the committee are refused with an error that names the replica.
 
 use crate::common::*;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Tests that every signature scheme must pass. A scheme without signatures must pass those about structure.
+//! Tests that every signature scheme must pass. A scheme without signatures must pass only the structural ones.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ fn flipped(bytes: &Bytes, at: usize) -> Bytes {
     changed.into()
 }
 
-/// Returns the vote with a wrong signature: a flipped bit, or one byte where there should be none.
+/// Returns the vote with an invalid signature: a flipped bit, or one byte where there should be none.
 fn spoilt(mut vote: Vote) -> Vote {
     vote.signature = if vote.signature.is_empty() { Bytes::from_static(b"x") } else { flipped(&vote.signature, 3) };
     vote
@@ -213,7 +213,7 @@ fn exactly_the_bad_votes_are_blamed() {
     every_scheme(|kind| {
         let subject = subject(Domain::Vote, 5);
         let mut crypto = crypto(kind, 10, 0);
-        // Every subset of a quorum of seven out of ten.
+        // All subsets of a quorum of seven out of ten.
         for bad in 0u32..1 << 7 {
             let is_bad = |voter: u16| bad >> (voter - 2) & 1 == 1;
             let votes = votes(kind, subject, 2..9).into_iter();
@@ -311,7 +311,7 @@ fn certificates_survive_encoding() {
     assert_eq!(crypto(SchemeKind::ED25519, 4, 2).verify_certificate(&back), Ok(()));
 }
 
-/// A vote as somebody may send it: genuine, or wrong in one of several ways.
+/// A vote as an attacker may send it: genuine, or wrong in one of several ways.
 fn any_vote(kind: SchemeKind, good: &Vote, fault: usize) -> Vote {
     let Vote { subject, voter, .. } = *good;
     let with = |signature: Bytes| Vote { signature, ..good.clone() };
@@ -331,7 +331,7 @@ fn any_vote(kind: SchemeKind, good: &Vote, fault: usize) -> Vote {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is sent, one by one, in a batch and in a proof, every verdict is the same.
+    /// Verification one by one, in a batch and in a proof always gives the same verdict.
     #[test]
     fn single_batch_and_proof_agree(faults in prop::collection::vec(0usize..20, 7), at in 0..schemes().len()) {
         let kind = schemes()[at];
@@ -364,7 +364,7 @@ proptest! {
             let proof = keyring.prove(&good).proof.unwrap();
             prop_assert_eq!(&proof, &keyring.assemble(&good));
             prop_assert!(keyring.verify_proof(&signers, &statements, &proof).is_ok());
-            // No more and no fewer signers than those that signed.
+            // No more and no fewer signers than actually signed.
             if let Some(liar) = bad.first() {
                 let mut more = signers;
                 more.insert(*liar);

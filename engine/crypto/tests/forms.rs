@@ -1,4 +1,4 @@
-//! A signature, a key and a proof of possession have one valid form each, in every scheme.
+//! A signature, a key and a proof of possession have exactly one valid encoding, in every scheme.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ fn signature(kind: SchemeKind) -> Vec<u8> {
     key(kind, SIGNER).sign(MESSAGE).to_vec()
 }
 
-/// Checks that no other form of a valid signature is valid, on its own or in a proof.
+/// Checks that no other encoding of a valid signature is valid, on its own or in a proof.
 fn refused(kind: SchemeKind, forms: &[Vec<u8>]) {
     let keyring = keyring(kind);
     assert!(keyring.verify(ReplicaId(SIGNER), MESSAGE, &signature(kind)));
@@ -93,7 +93,7 @@ fn ecdsa_accepts_the_lower_s_in_range_only() {
         // The same residues out of range, where they fit.
         forms.extend(plus(r, &order).map(|r| [&r, s].concat()));
         forms.extend(plus(s, &order).map(|s| [r, &s].concat()));
-        // The structure ECDSA-Sig-Value with both numbers.
+        // The DER structure ECDSA-Sig-Value with both numbers.
         let der = [&[0x30, 70, 2, 33, 0][..], r, &[2, 33, 0], s].concat();
         forms.push(der);
         refused(kind, &forms);
@@ -113,7 +113,7 @@ fn rsa_accepts_numbers_below_the_modulus_only() {
     }
 }
 
-/// Characteristic of the field of BLS12-381.
+/// Characteristic of the BLS12-381 base field.
 const FIELD: &str = "1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaab";
 
 fn bls() -> Vec<SchemeKind> {
@@ -190,7 +190,7 @@ fn unusable_keys_of_every_scheme_are_named() {
         }
         wrong(kind, &[0; 33]);
         wrong(kind, &[&[2][..], &[0xff; 32]].concat());
-        // About half of all abscissas have no point.
+        // About half of all x coordinates belong to no point.
         let none = (0u8..=255).filter(|x| {
             let encoded = [&[2], &[0; 31][..], &[*x]].concat();
             let mut committee = committee(kind, 4);

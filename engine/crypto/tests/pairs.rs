@@ -1,5 +1,5 @@
-//! A scheme with a secret for each pair of members: a signature for all has one part for each member, and a signature
-//! for a single member is that part.
+//! A scheme with a secret per pair of members: a signature for all has one part for each member, and a signature for a
+//! single member is that part.
 
 use crate::common::{committee, key, subject};
 use quorate_crypto::scheme::Recipients;

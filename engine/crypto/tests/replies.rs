@@ -1,4 +1,4 @@
-//! Seals on replies: good for one cluster, replica, client, direction and content, and for nothing else.
+//! Authenticators of replies: valid for one cluster, replica, client, direction and content only.
 
 use crate::common::{cluster, committee, key, keys};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use quorate_types::{
 const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 const SIZE: u16 = 4;
 
-/// How replies are authenticated in one case.
+/// Authentication of replies in one test case.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kind: ReplyAuthentication,
@@ -22,7 +22,7 @@ struct Way {
     codes: SchemeKind,
 }
 
-/// Signatures of every scheme that can be checked by anybody, and both kinds of codes.
+/// Signatures of every scheme that anybody can verify, and both MAC schemes.
 fn ways() -> Vec<Way> {
     let signed = SchemeKind::ALL.iter().copied().filter(|kind| {
         let profile = kind.profile();
@@ -69,7 +69,7 @@ fn seal(sealer: &ReplySealer, client: ClientId, key: Option<&ReplyKey>, replies:
     })
 }
 
-/// Seals the replies of replica `me` of a committee to the client with this number.
+/// Authenticates the replies of replica `me` of a committee to the client with this number.
 fn sealed(way: Way, committee: &Committee, me: u16, number: u8, replies: &[ReplicaReply]) -> Bytes {
     let (sealer, id) = (sealer(way, committee, me), client(number, &committee.cluster).origin());
     let key = sealer.key_of(id, &credential(number));
@@ -139,7 +139,7 @@ fn changed_and_truncated_frames_do_not_count() {
     }
 }
 
-/// The length of a seal is read before the seal: none of any length is taken for a good one, and none makes a panic.
+/// The length of an authenticator precedes it: authenticators of wrong lengths are neither accepted nor cause a panic.
 #[test]
 fn seals_of_any_length_are_refused() {
     for way in ways() {
@@ -173,7 +173,7 @@ fn replies_without_a_seal_and_of_another_kind_do_not_count() {
     }
 }
 
-/// A client that does not wait for a reply any more spends nothing on it.
+/// A client spends nothing on a reply that it no longer awaits.
 #[test]
 fn what_nobody_waits_for_is_not_verified() {
     let way = ways()[0];
@@ -223,7 +223,7 @@ fn a_code_needs_the_clients_own_credential() {
     }
 }
 
-/// A certified client's id is the hash of its key and its certificate, and its codes come from the key.
+/// A certified client's id is the hash of its key and its certificate, and its MAC keys are derived from the key.
 #[test]
 fn certified_clients_have_codes_too() {
     let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, codes: SchemeKind::HMAC_SHA256 };

@@ -1,4 +1,5 @@
-//! Encrypted key files are read with their passphrase, by this program and others of the format age, and not without.
+//! Encrypted key files can be read with their passphrase, by this program and by others that support the age format,
+//! and not without.
 
 use crate::common::cluster;
 use quorate_crypto::key_file::client::{self, ClientKeys};
@@ -11,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A directory of one test, removed after it.
+/// A directory of one test, removed when dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -109,7 +110,7 @@ fn a_damaged_file_is_refused_wherever_it_was_damaged() {
     vault::encrypt(&path, &passphrases).unwrap();
     let sealed = fs::read(&path).unwrap();
     let header = sealed.windows(4).position(|four| four == b"--- ").unwrap();
-    // In the salt, the sealed file key, the code, the nonce and the payload.
+    // In the salt, the encrypted file key, the MAC, the nonce and the payload.
     for at in [35, 70, header + 10, header + 50, sealed.len() - 1] {
         let mut damaged = sealed.clone();
         damaged[at] ^= 1;
@@ -146,8 +147,8 @@ fn a_passphrase_file_is_private_and_has_one_line() {
     assert!(why(client::read(&path, &cluster(), &absent)).contains("cannot be read"));
 }
 
-/// Made by the crate `age` 0.12.1 with the work factor 10 and the passphrase "correct horse", of a key file with the
-/// key of [`keys`] for the cluster with the id 0909...09.
+/// Written by the crate `age` 0.12.1 with the work factor 10 and the passphrase "correct horse", from a key file with
+/// the key of [`keys`] for the cluster with the id 0909...09.
 const BY_AGE: &str = include_str!("sealed_by_age.hex");
 
 #[test]

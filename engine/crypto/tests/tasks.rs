@@ -1,4 +1,4 @@
-//! Verification on another thread gives the verdicts, the certificates and the counts of a replica's own thread.
+//! Verification on another thread gives the same verdicts, certificates and counts as on a replica's own thread.
 
 use crate::common::*;
 use quorate_crypto::{AssembleTask, Crypto, FEW_SIGNATURES, SchemeKind};
@@ -71,7 +71,7 @@ fn another_thread_verifies_what_is_not_known_yet() {
         let all = [Certificate::genesis(&epoch()), first.clone(), second.clone()];
         assert!(!verify_elsewhere(&mut there, &all, &[single.clone(), forged]), "{kind}: a vote is forged");
         assert_eq!(there.verifications(), 2 * 3 + 2, "{kind}");
-        // The certificates were genuine, so they are known, and only the vote is verified.
+        // The certificates were genuine, so they are cached, and only the vote is verified.
         assert!(verify_elsewhere(&mut there, &all, &[single]), "{kind}");
         assert_eq!((there.verifications(), there.cache_hits()), (2 * 3 + 3, 2), "{kind}");
         assert!(matches!(there.begin_verification(all.to_vec(), Vec::new()), ControlFlow::Break(true)), "{kind}");
@@ -82,7 +82,7 @@ fn another_thread_verifies_what_is_not_known_yet() {
     }
 }
 
-/// Certificates that are assembled together are those that are assembled alone, and a bad vote spoils only its own.
+/// Certificates assembled together equal those assembled individually, and a bad vote spoils only its own certificate.
 #[test]
 fn certificates_are_assembled_together_as_alone() {
     for kind in schemes().into_iter().filter(|kind| kind.profile().unforgeable) {
@@ -99,7 +99,7 @@ fn certificates_are_assembled_together_as_alone() {
             assert_eq!(found, expected, "{kind}: {bad:?} is bad");
             assert_eq!(found.iter().filter(|found| found.is_err()).count(), usize::from(bad.is_some()), "{kind}");
             if kind.profile().aggregatable {
-                // Who spoils a sum is suspected in those that begin later, so the counts differ.
+                // A member that has spoiled a sum is suspected in later tasks, so the counts differ.
                 continue;
             }
             let in_vain = if bad.is_some() && kind == SchemeKind::ED25519 { 4 * 3 } else { 0 };

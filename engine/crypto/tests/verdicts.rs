@@ -1,4 +1,5 @@
-//! Verifiers of one process verify each genuine bundle once in total, and judge forged ones as they do alone.
+//! Verifiers of one process verify each genuine bundle once in total, and reach the same verdicts on forged ones as
+//! alone.
 
 use crate::common::cluster;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES, SharedVerdicts};
@@ -16,7 +17,7 @@ fn bundles(count: u64) -> Vec<Bundle> {
     (1..=count).map(bundle).collect()
 }
 
-/// Returns the bundle with another signature, which keeps its form.
+/// Returns the bundle with another signature of the same structure.
 fn forged(bundle: &Bundle) -> Bundle {
     let mut body = bundle.body().to_vec();
     let last = body.len() - 40;
@@ -59,7 +60,7 @@ fn a_forged_bundle_is_forged_for_every_verifier() {
     assert!(bad.iter().all(|bundle| !one.is_verified(bundle) && !two.is_verified(bundle)));
 }
 
-/// A table without room remembers nothing, and verifiers still finish.
+/// A table of capacity 0 caches nothing, and verifiers still finish.
 #[test]
 fn forgotten_verdicts_are_found_again() {
     let verdicts = Arc::new(SharedVerdicts::new(10));
@@ -100,6 +101,6 @@ fn verifiers_at_the_same_time_share_the_work() {
         let threads: Vec<_> = [false, true, false, true].map(work).into_iter().collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
     });
-    // Genuine bundles are checked again only beside a forged one: in its batch, and while it is searched for.
+    // Genuine bundles are verified again only together with a forged one: in its batch, and in its bisection.
     assert!(verified < 2 * 2_000, "{verified} verifications");
 }

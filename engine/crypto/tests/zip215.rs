@@ -1,5 +1,5 @@
-//! A batch accepts exactly what single verification by ZIP-215 accepts. The oracle is ed25519-zebra's single
-//! verification; signatures with components of small order, non-canonical encodings and scalars out of range are
+//! A batch accepts exactly the signatures that single verification by ZIP-215 accepts. The oracle is ed25519-zebra's
+//! single verification. Signatures with small-order components, non-canonical encodings and out-of-range scalars are
 //! constructed here from the equations.
 
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
@@ -22,7 +22,7 @@ fn scalar(seed: u64, role: &[u8]) -> Scalar {
     )
 }
 
-/// A key aB + T, with T of small order.
+/// A key aB + T with a small-order point T.
 struct Key {
     secret: Scalar,
     encoded: [u8; 32],
@@ -35,7 +35,7 @@ impl Key {
         Key { secret, encoded: point.compress().to_bytes() }
     }
 
-    /// Signs with a component of small order in R.
+    /// Signs with a small-order component in R.
     fn sign(&self, message: &[u8], torsion: usize) -> [u8; 64] {
         let nonce = scalar(message.len() as u64, &[&self.encoded[..], message].concat());
         let commitment = ED25519_BASEPOINT_POINT * nonce + EIGHT_TORSION[torsion % 8];
@@ -84,15 +84,15 @@ fn batch(table: &KeyTable, cases: &[Case]) -> bool {
     table.verify_many(cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
 }
 
-/// Does the same without a table, as for keys that are not known beforehand.
+/// Verifies without a table, as for keys that are not known in advance.
 fn batch_of_strangers(keys: &[[u8; 32]], cases: &[Case]) -> bool {
     let keys: Vec<PublicKey> = keys.iter().map(|key| PublicKey::decode(key).unwrap()).collect();
     let keys: Vec<&PublicKey> = keys.iter().collect();
     verify_many(&keys, cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
 }
 
-/// All encodings of points of small order: the eight canonical ones, and those with y not reduced or with the sign of
-/// zero set.
+/// All encodings of small-order points: the eight canonical ones, and those with y not reduced or with the sign of zero
+/// set.
 fn small_order_encodings() -> Vec<[u8; 32]> {
     const PRIME: [u8; 32] = {
         let mut prime = [0xff; 32];
@@ -115,7 +115,7 @@ fn small_order_encodings() -> Vec<[u8; 32]> {
     encodings
 }
 
-/// The vectors of ZIP-215: s = 0 and A, R of small order in any encoding satisfy the cofactored equation for every
+/// The vectors of ZIP-215: s = 0 with small-order A and R in any encoding satisfies the cofactored equation for every
 /// message.
 #[test]
 fn all_encodings_of_small_order_points_are_accepted() {
@@ -205,7 +205,7 @@ fn edge_cases_of_batches() {
     assert!(!batch(&table, &[good, unreadable]));
 }
 
-/// RFC 8032, section 7.1, test 2, alone and beside itself.
+/// RFC 8032, section 7.1, test 2, alone and in a batch with itself.
 #[test]
 fn the_vectors_of_the_rfc_hold() {
     let hex = |text| quorate_types::digest::decode_hex(text).unwrap();
@@ -223,7 +223,7 @@ fn the_vectors_of_the_rfc_hold() {
     assert!(batch(&table, &[(0, vec![0x72], signature.clone()), (0, vec![0x72], signature)]));
 }
 
-/// Change to a good signature.
+/// Change to a valid signature.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     None,

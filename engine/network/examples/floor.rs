@@ -1,6 +1,6 @@
-//! Minimum cost of a payload on this machine: hashing it, copying it, and passing it over a loopback connection, each
-//! once. A cluster of n replicas that receive every command from the clients pays n times the sum, before it has
-//! ordered anything.
+//! Minimum cost of a payload on this machine: hashing it once, copying it once, and sending it once over a loopback
+//! connection. A cluster of n replicas that receive every command from the clients pays n times the sum before it
+//! orders anything.
 //!
 //! `cargo run --release -p quorate-network --example floor -- 4096`
 
@@ -15,10 +15,10 @@ const VOLUME_BYTES: usize = 1 << 30;
 /// Bytes in one write and one read of the connection.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// User and system time of this process so far.
+/// User plus system time of this process so far.
 fn cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
+    // SAFETY: `time` is a valid location for the result.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     assert_eq!(answer, 0, "every kernel that this runs on counts a process's CPU time");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,6 +1,6 @@
-//! Prints the processor time of both ends for a handshake of the channel `tls`, full and resumed, in microseconds:
-//! `cargo run --release -p quorate-network --example handshakes [HANDSHAKES]`. The signatures of the committee inside
-//! are replaced by hashes, so that what remains is that of TLS.
+//! Prints the CPU time of both ends for a handshake of the channel `tls`, full and resumed, in microseconds: `cargo run
+//! --release -p quorate-network --example handshakes [HANDSHAKES]`. The inner handshake's committee signatures are
+//! replaced by hashes, so only the cost of TLS remains.
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{

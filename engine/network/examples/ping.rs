@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p quorate-network --example ping`
 //!
-//! Each exchange is a request and its echo, so two messages; the figure is user and system time of the whole process,
-//! both ends, per message. `depth` is the number of requests in flight to each peer. `raw` is the minimum that epoll
-//! allows: one epoll_wait, one recv and one send for each message, without frames.
+//! Each exchange is two messages, a request and its echo. The figure is the user plus system time of the whole process
+//! (both ends) per message. `depth` is the number of requests in flight to each peer. `raw` is the minimum with epoll:
+//! one epoll_wait, one recv and one send per message, without framing.
 
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
@@ -39,7 +39,7 @@ impl Verifier for Unsigned {
 }
 
 fn cpu_seconds() -> f64 {
-    // SAFETY: an all-zero rusage is valid, and the call fills the one it is given.
+    // SAFETY: an all-zero rusage is valid, and the call fills in the one passed.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &mut usage), 0);
@@ -124,7 +124,7 @@ fn quorate(depth: u64) {
     });
 }
 
-/// One epoll instance; a blocking recv would save the wait but serve one peer only.
+/// Uses epoll although a blocking recv would be cheaper, because a blocking recv can serve only one peer.
 fn raw_end(mut streams: Vec<TcpStream>, opens: bool, rounds: u64) {
     use std::os::fd::AsRawFd;
     // SAFETY: plain system calls on descriptors that live as long as `streams`.

@@ -1,7 +1,7 @@
-//! quorate: how frames travel between authenticated ends.
+//! quorate: transport of frames between authenticated ends.
 //!
-//! [`channels`] protect bytes, [`transports`] move frames over them, and [`gateway`] shares a replica's time and places
-//! among its clients. All three are state machines without I/O as far as that is possible, so that the simulator runs
+//! [`channels`] protect bytes, [`transports`] move frames over them, and [`gateway`] divides a replica's time and
+//! connection slots among its clients. All three are sans-I/O state machines as far as possible, so the simulator runs
 //! the same code.
 
 pub mod channels;

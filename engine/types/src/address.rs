@@ -1,4 +1,4 @@
-//! Addresses that processes listen on: an IP address or a host name, and a port.
+//! Addresses of listening processes: an IP address or a host name, and a port.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -8,13 +8,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Maximum length of a host name (RFC 1035, section 2.3.4).
+/// Maximum length of a host name in characters (RFC 1035, section 2.3.4).
 pub const MAX_HOST_NAME_CHARACTERS: usize = 253;
-/// Maximum length of a label of a host name (RFC 1035, section 2.3.4).
+/// Maximum length of a host name's label in characters (RFC 1035, section 2.3.4).
 const MAX_LABEL_CHARACTERS: usize = 63;
 
 /// A host and a port: `10.0.0.1:7000`, `[::1]:7000` or `replica-0.example.com:7000`. A name is resolved when it is
-/// used, not when it is read.
+/// used, not when it is parsed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Address {
     host: Host,
@@ -55,7 +55,7 @@ impl Address {
         Ok(Address { host: Host::Name(host.into()), port })
     }
 
-    /// Returns this host with another port.
+    /// Returns the same host with another port.
     pub fn with_port(&self, port: u16) -> Address {
         Address { host: self.host.clone(), port }
     }
@@ -64,7 +64,7 @@ impl Address {
         self.port
     }
 
-    /// The socket address, if the host is an IP address.
+    /// Returns the socket address, if the host is an IP address.
     pub fn socket(&self) -> Option<SocketAddr> {
         match &self.host {
             Host::Number(number) => Some(SocketAddr::new(*number, self.port)),
@@ -72,7 +72,7 @@ impl Address {
         }
     }
 
-    /// Whether only this host can reach it: a loopback IP address, or the name `localhost`.
+    /// Returns whether only this host can reach it: a loopback IP address, or the name `localhost`.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Number(number) => number.is_loopback(),
@@ -80,7 +80,7 @@ impl Address {
         }
     }
 
-    /// Resolves the host to at least one socket address. **Blocks on name servers**, which may take many seconds.
+    /// Resolves the host to at least one socket address. **Blocks on name servers**, possibly for many seconds.
     ///
     /// # Errors
     /// The operating system's error if it cannot resolve the name.
@@ -96,8 +96,8 @@ impl Address {
     }
 }
 
-/// Whether the text is a host name by RFC 1123, section 2.1; also allows underscores, which some networks use. Refuses
-/// a name whose last label is a number, since that is a mistyped IP address.
+/// Returns whether the text is a host name by RFC 1123, section 2.1; also allows underscores, which some networks use.
+/// Refuses a name whose last label is a number, since that is a mistyped IP address.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';

@@ -10,10 +10,10 @@ use std::str::FromStr;
 /// Name of [`BatchSize::Auto`].
 const AUTO: &str = "auto";
 
-/// Size of blocks. Written as `auto` or as a whole number, in files, flags and statuses alike.
+/// Size of blocks. Written as `auto` or as an integer, in files, flags and statuses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum BatchSize {
-    /// Leaders size their blocks by what they measure.
+    /// Leaders adapt the size of their blocks to measurements.
     #[default]
     Auto,
     /// Maximum number of commands in a block of several bundles.

@@ -1,4 +1,4 @@
-//! Sets of replicas as bits.
+//! Sets of replicas as bit sets.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ids::ReplicaId;
@@ -16,7 +16,7 @@ impl Signers {
         Signers([0; WORDS])
     }
 
-    /// Adds a replica; returns false if it was in the set already.
+    /// Adds a replica; returns false if it was already in the set.
     ///
     /// # Panics
     /// If its id is not below [`MAX_REPLICAS`].
@@ -91,7 +91,7 @@ impl fmt::Debug for Signers {
     }
 }
 
-/// Encoded as a count of bytes and the bytes, least significant first; the last byte is never zero, so a set has one
+/// Encoded as a byte count and the bytes, least significant first. The last byte is never zero, so a set has one
 /// encoding.
 impl Wire for Signers {
     fn encode(&self, out: &mut Encoder) {

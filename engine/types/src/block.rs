@@ -23,15 +23,15 @@ pub struct Block {
     pub justify: Certificate,
     /// Digests of the bundles to execute, in order.
     pub payload: Vec<Digest>,
-    /// Certificates that prove the storage of the bundles, if leaders propose only such bundles.
+    /// Certificates that prove the storage of the bundles, if leaders propose only stored bundles.
     covers: CoverNames,
 }
 
-/// Bit of the payload's count on the wire which says that the names of certificates follow.
+/// Flag in the encoded payload count: the names of certificates follow.
 const COVERED: u32 = 1 << 31;
 
 impl Block {
-    /// Makes a block whose parent is the block that `justify` certifies.
+    /// Creates a block whose parent is the block certified by `justify`.
     ///
     /// # Panics
     /// If the certificate has attachments: the digest would not cover them.
@@ -43,11 +43,11 @@ impl Block {
         Block { digest, view, height, author, justify, payload, covers }
     }
 
-    /// Makes the same block rely on certificates for the storage of its bundles. Its digest covers their names, so that
-    /// all voters rely on the same certificates.
+    /// Returns the block with the names of certificates that prove the storage of its bundles. Its digest covers the
+    /// names, so that all voters rely on the same certificates.
     ///
     /// # Panics
-    /// If the names are of another number of bundles.
+    /// If the names are for a different number of bundles.
     pub fn with_covers(mut self, covers: CoverNames) -> Block {
         assert!(covers.fit(self.payload.len()), "a block names the certificate of each of its bundles");
         self.digest = digest(self.view, self.height, self.author, &self.justify, &self.payload, &covers);
@@ -60,7 +60,7 @@ impl Block {
         &self.covers
     }
 
-    /// Makes the block of a slot, for protocols that agree on each slot separately, so that no block extends another.
+    /// Creates the block of a slot, for protocols that agree on each slot separately, so that no block extends another.
     /// Its height is the slot, and its parent's certificate is blank.
     ///
     /// # Panics
@@ -73,8 +73,8 @@ impl Block {
         Block::new(view, author, blank, payload)
     }
 
-    /// Makes the block of an optimistic proposal, which names its parent before that is certified. The parent's subject
-    /// is that of the votes for it; the certificate has no signers and no proof.
+    /// Creates the block of an optimistic proposal, which names its parent before the parent is certified. `parent` is
+    /// the subject of the votes for it; the certificate has no signers and no proof.
     pub fn optimistic(view: View, author: ReplicaId, parent: Subject, payload: Vec<Digest>) -> Block {
         let uncertified = Certificate {
             subject: parent,
@@ -85,17 +85,18 @@ impl Block {
         Block::new(view, author, uncertified, payload)
     }
 
-    /// Returns whether it names its parent without a certificate; see [`Block::optimistic`]. Genesis needs none.
+    /// Returns whether it names its parent without a certificate; see [`Block::optimistic`]. False for genesis, which
+    /// needs none.
     pub fn is_optimistic(&self) -> bool {
         self.justify.signers.is_empty() && self.justify.view() > View(0)
     }
 
-    /// Whether it extends no other block; see [`Block::of_slot`].
+    /// Returns whether it extends no other block; see [`Block::of_slot`].
     pub fn is_unlinked(&self) -> bool {
         self.parent() == Digest::ZERO
     }
 
-    /// Hash of everything except the proof in its certificate, which may differ between honest replicas.
+    /// Returns the hash of everything except the proof in its certificate, which may differ between honest replicas.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -106,12 +107,12 @@ impl Block {
         Block { justify, ..self.clone() }
     }
 
-    /// Digest of the block that it extends.
+    /// Returns the digest of the parent block.
     pub fn parent(&self) -> Digest {
         self.justify.subject.digest
     }
 
-    /// Subject of votes on this block in `domain`.
+    /// Returns the subject of votes on this block in `domain`.
     pub fn subject(&self, domain: Domain) -> Subject {
         Subject { domain, view: self.view, height: self.height, digest: self.digest }
     }

@@ -16,15 +16,15 @@ use crate::tags;
 use crate::wire;
 use bytes::Bytes;
 
-/// Kind of a signed statement. The signature covers the number.
+/// Kind of a signed statement. The signature covers its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Domain {
-    /// "I propose this block": the leader's signature, and the evidence if it signs two.
+    /// "I propose this block": the leader's signature, and evidence if it signs two.
     Proposal = 1,
-    /// "I vote for this block": n-f of these are a quorum certificate.
+    /// "I vote for this block": n-f of these form a quorum certificate.
     Vote = 2,
-    /// "I timed out of this view": n-f of these are a timeout certificate or an aggregate quorum certificate.
+    /// "I timed out of this view": n-f of these form a timeout certificate or an aggregate quorum certificate.
     Timeout = 3,
     /// The first phase of a protocol with separate phases: PBFT's PREPARE, basic HotStuff's prepare.
     Prepare = 4,
@@ -34,14 +34,15 @@ pub enum Domain {
     Commit = 6,
     /// PBFT's CHECKPOINT: "my state after this slot has this digest".
     Checkpoint = 7,
-    /// PBFT's VIEW-CHANGE: "I move to this view, with the proofs that have this digest".
+    /// PBFT's VIEW-CHANGE: "I move to this view, with proofs that have this digest".
     ViewChange = 8,
     /// "I have journaled every bundle of this batch": a quorum of these proves that f+1 honest replicas keep it.
     Stored = 9,
-    /// "I propose this block for the next view, before its parent is certified": the leader's signature. It contradicts
-    /// no proposal of another kind, and is the evidence if its leader signs two.
+    /// "I propose this block for the next view, before its parent is certified": the leader's signature, and evidence
+    /// if the leader signs two. It contradicts no proposal of another kind.
     OptimisticProposal = 10,
-    /// "I lack this bundle of a final block": a quorum of these makes it void. The view is the bundle's position.
+    /// "I lack this bundle of a final block": a quorum of these makes the bundle void. The view field contains the
+    /// bundle's position.
     Absent = 11,
 }
 
@@ -61,7 +62,7 @@ impl Domain {
         Domain::Absent,
     ];
 
-    /// Returns whether a leader alone signs statements of this kind, so that no quorum can certify them.
+    /// Returns whether statements of this kind are signed by a leader alone, so that no quorum can certify them.
     pub fn is_proposal(self) -> bool {
         matches!(self, Domain::Proposal | Domain::OptimisticProposal)
     }
@@ -79,11 +80,11 @@ impl Wire for Domain {
     }
 }
 
-/// What replicas vote on.
+/// The content of a vote.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subject {
     pub domain: Domain,
-    /// Covered by the signatures, so a certificate cannot be replayed in another view.
+    /// Covered by the signatures, so that a certificate cannot be replayed in another view.
     pub view: View,
     /// Height of the block, or the slot.
     pub height: Height,
@@ -99,14 +100,14 @@ wire! { struct Subject { domain, view, height, digest } }
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attachment {
     None,
-    /// View of the highest quorum certificate that the voter knows (Jolteon's timeout, figure 2 there).
+    /// View of the highest quorum certificate known to the voter (Jolteon's timeout, figure 2 of its paper).
     HighView(View),
-    /// The highest quorum certificate that the voter knows (Fast-HotStuff's NEW-VIEW).
+    /// The highest quorum certificate known to the voter (Fast-HotStuff's NEW-VIEW).
     HighCertificate(Box<Certificate>),
 }
 
 impl Attachment {
-    /// View of the voter's highest certificate, if attached.
+    /// Returns the view of the voter's highest certificate, if attached.
     pub fn high_view(&self) -> Option<View> {
         match self {
             Attachment::None => None,
@@ -127,7 +128,7 @@ wire! {
 /// Tag (8), epoch (32), subject, and an attachment's kind (1) and subject.
 const MAX_STATEMENT_BYTES: usize = 8 + 32 + SUBJECT_BYTES + 1 + SUBJECT_BYTES;
 
-/// The bytes that a vote signs. They are never sent: receivers derive them.
+/// The bytes that a vote signs. They are never sent: receivers reconstruct them.
 #[derive(Clone, Copy)]
 pub struct Statement {
     domain: Domain,
@@ -197,19 +198,19 @@ impl Vote {
 
 wire! { struct Vote { subject, attachment, voter, signature: bytes["signature", MAX_SIGNATURE_BYTES] } }
 
-/// Proof that a quorum voted on one subject. Only the signature scheme knows what the proof consists of.
+/// Proof that a quorum voted on one subject. Only the signature scheme knows the structure of the proof.
 #[derive(Clone, Eq, Debug)]
 pub struct Certificate {
     pub subject: Subject,
     pub signers: Signers,
-    /// One for each signer, in the signers' order; empty if no signer has one.
+    /// One per signer, in the signers' order; empty if no signer has one.
     pub attachments: Vec<Attachment>,
-    /// The scheme's proof: a vector of signatures in the signers' order, or an aggregate.
+    /// The scheme's proof: a list of signatures in the signers' order, or an aggregate.
     pub proof: Bytes,
 }
 
 impl PartialEq for Certificate {
-    /// Does not compare empty proofs byte by byte: their dangling address costs some processors a hundred cycles.
+    /// Avoids comparing empty proofs byte by byte: their dangling address costs some processors a hundred cycles.
     fn eq(&self, other: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = self;
         *subject == other.subject
@@ -220,7 +221,7 @@ impl PartialEq for Certificate {
 }
 
 impl Certificate {
-    /// Returns the certificate of genesis, which needs no proof: it is derived from the id of the epoch.
+    /// Returns the genesis certificate, which needs no proof because it is derived from the epoch's id.
     pub fn genesis(epoch: &EpochId) -> Certificate {
         Certificate {
             subject: Subject { domain: Domain::Vote, view: View(0), height: Height(0), digest: epoch.genesis() },
@@ -230,7 +231,7 @@ impl Certificate {
         }
     }
 
-    /// Returns the encoded length of a certificate by a quorum of signers without attachments, without its subject.
+    /// Returns the encoded length of a certificate by a quorum of signers without attachments, excluding its subject.
     pub fn bytes_of_quorum(shape: ProofShape, quorum: &Quorum) -> usize {
         let signers: Signers = (quorum.faults()..quorum.replicas()).map(|id| ReplicaId(id as u16)).collect();
         let proof = vec![0; shape.proof_bytes(signers.len())].into();
@@ -244,18 +245,18 @@ impl Certificate {
         self.subject.view
     }
 
-    /// Returns the attachment of the signer at a position among the signers.
+    /// Returns the attachment of the signer at index `position`.
     pub fn attachment(&self, position: usize) -> &Attachment {
         static NONE: Attachment = Attachment::None;
         self.attachments.get(position).unwrap_or(&NONE)
     }
 
-    /// Highest certificate view in the attachments.
+    /// Returns the highest certificate view in the attachments.
     pub fn highest_attached_view(&self) -> Option<View> {
         self.attachments.iter().filter_map(Attachment::high_view).max()
     }
 
-    /// Highest certificate in the attachments.
+    /// Returns the highest certificate in the attachments.
     pub fn highest_attached_certificate(&self) -> Option<&Certificate> {
         let certificates = self.attachments.iter().filter_map(|attachment| match attachment {
             Attachment::HighCertificate(certificate) => Some(certificate.as_ref()),
@@ -264,7 +265,7 @@ impl Certificate {
         certificates.max_by_key(|certificate| certificate.subject.view)
     }
 
-    /// Hash of the whole certificate including the proof, for caches of verified certificates.
+    /// Returns the hash of the whole certificate including the proof, for caches of verified certificates.
     pub fn fingerprint(&self) -> Digest {
         let mut out = Encoder::with_capacity(64 + self.proof.len());
         self.encode(&mut out);
@@ -285,7 +286,7 @@ impl Certificate {
     }
 }
 
-/// By hand, because the attachments are checked before the proof is read.
+/// Written by hand, because the attachments are validated before the proof is decoded.
 impl Wire for Certificate {
     fn encode(&self, out: &mut Encoder) {
         self.subject.encode(out);

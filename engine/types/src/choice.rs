@@ -1,8 +1,8 @@
 //! Values that a user chooses by name, in a configuration file or on the command line.
 //!
 //! [`choice!`](crate::choice!) declares an enum together with the list of its values, their names, parsing,
-//! serialisation, and one error message for unknown names. Each choice is declared once, in the lowest crate that uses
-//! it; choices that no single crate owns are in [`choices`](crate::choices).
+//! serialisation, and an error message for unknown names. Each choice is declared once, in the lowest crate that uses
+//! it; choices that belong to no single crate are in [`choices`](crate::choices).
 
 #[doc(hidden)]
 pub use {schemars, serde};
@@ -18,13 +18,13 @@ const MIN_SIMILARITY: f64 = 0.7;
 
 /// One of a few named values.
 pub trait Choice: FromStr<Err = UnknownName> + Copy + Send + Sync + 'static {
-    /// What is chosen, as in error messages: `reply mode`.
+    /// Name of the choice in error messages: `reply mode`.
     const WHAT: &'static str;
 
-    /// The names of all values, in the order of the documentation.
+    /// Returns the names of all values, in the order of the documentation.
     fn names() -> Vec<&'static str>;
 
-    /// Makes the error for an unknown name.
+    /// Returns the error for an unknown name.
     fn unknown(given: &str) -> UnknownName {
         UnknownName { what: Self::WHAT, given: given.to_owned(), known: Self::names() }
     }
@@ -58,18 +58,18 @@ pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
     (score(best) >= MIN_SIMILARITY).then_some(best)
 }
 
-/// Reads a choice from a file.
+/// Deserialises a choice.
 ///
 /// # Errors
-/// With the text of [`UnknownName`].
+/// An error with the text of [`UnknownName`].
 pub fn read<'de, T: Choice, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
-/// Declares a choice: `choice!(/** doc */ Name, "what is chosen", /** doc */ Variant = "name", ..)`.
+/// Declares a choice: `choice!(/** doc */ Name, "name of the choice", /** doc */ Variant = "name", ..)`.
 ///
-/// The enum is [`Choice`], `Copy`, ordered and hashable; it is displayed, parsed, serialised and deserialised by name,
-/// and has `ALL` and `name()`. The docs may contain `#[derive(Default)]` and `#[default]`.
+/// The enum is a [`Choice`], `Copy`, ordered and hashable; it is displayed, parsed, serialised and deserialised by
+/// name, and has `ALL` and `name()`. The docs may contain `#[derive(Default)]` and `#[default]`.
 #[macro_export]
 macro_rules! choice {
     (
@@ -84,7 +84,7 @@ macro_rules! choice {
             /// Every value, in the order of the documentation.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The name on the command line and in files.
+            /// Returns the name used on the command line and in files.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
             }
@@ -94,8 +94,8 @@ macro_rules! choice {
     };
 }
 
-/// Implements [`Choice`] for a type with `ALL` and `name()`, which is displayed, parsed, serialised and deserialised by
-/// name.
+/// Implements [`Choice`] for a type that has `ALL` and `name()`, and is displayed, parsed, serialised and deserialised
+/// by name.
 #[macro_export]
 macro_rules! named_choice {
     ($name:ident, $what:literal) => {
@@ -111,7 +111,8 @@ macro_rules! named_choice {
     };
 }
 
-/// Displays, parses, serialises and deserialises a [`Choice`] by name; `$known` is an iterator over all values.
+/// Implements display, parsing, serialisation and deserialisation of a [`Choice`] by name; `$known` is an iterator over
+/// all values.
 #[macro_export]
 macro_rules! by_name {
     ($name:ident, $known:expr) => {
@@ -159,7 +160,8 @@ macro_rules! by_name {
     };
 }
 
-/// Compares, hashes and debugs a handle to a named object by its name, and does what [`by_name!`](crate::by_name!) does.
+/// Implements comparison, hashing and debugging by name for a handle to a named object, in addition to
+/// [`by_name!`](crate::by_name!).
 #[macro_export]
 macro_rules! handle_by_name {
     ($name:ident, $known:expr) => {

@@ -1,9 +1,9 @@
-//! Choices that a cluster and its clients must make alike.
+//! Choices that must be equal on a cluster's replicas and its clients.
 
 use crate::choice;
 
 choice!(
-    /// How commands reach the replica that proposes them.
+    /// How bundles reach the replica that proposes them.
     #[derive(Default)]
     Dissemination, "dissemination",
     /// Clients send every bundle to all replicas, and proposals carry digests.
@@ -11,15 +11,15 @@ choice!(
     Client = "client",
     /// Clients send every bundle to the leader, and proposals carry the commands.
     Leader = "leader",
-    /// Clients send every bundle to one replica, which sends it on to the others, and proposals carry digests.
+    /// Clients send every bundle to one replica, which forwards it to the others, and proposals carry digests.
     Replicas = "replicas",
-    /// As with `replicas`, but a leader proposes a bundle only once n-f replicas have signed that they hold it, so no
+    /// As with `replicas`, but a leader proposes a bundle only after n-f replicas have signed that they hold it, so no
     /// vote waits for a bundle.
     ReplicasCertified = "replicas-certified",
 );
 
 impl Dissemination {
-    /// Returns whether clients send each bundle to one replica, which sends it on to the others.
+    /// Returns whether clients send each bundle to one replica, which forwards it to the others.
     pub fn is_spread(self) -> bool {
         matches!(self, Dissemination::Replicas | Dissemination::ReplicasCertified)
     }
@@ -31,28 +31,28 @@ impl Dissemination {
 }
 
 choice!(
-    /// Which replicas answer clients, and with what. Replicas and clients learn it from their configurations, not from
-    /// the wire.
+    /// Replicas that answer clients, and the content of the answers. Replicas and clients take it from their
+    /// configurations, not from the wire.
     #[derive(Default)]
     ReplyMode, "reply mode",
     /// Every replica answers every bundle with the outcome of each command; f+1 equal answers prove it.
     #[default]
     Each = "each",
-    /// No replica answers with outcomes, so that ordering can be measured on its own: replica 0 acknowledges each
-    /// bundle with [`Results::bare`](crate::Results::bare), and the client accepts any `Executed` as the end of a
-    /// bundle. One replica's reply proves nothing, and none comes while replica 0 is down: for experiments only.
+    /// No replica answers with outcomes, so that ordering can be measured alone: replica 0 acknowledges each bundle
+    /// with [`Results::bare`](crate::Results::bare), and the client accepts any `Executed` as the end of a bundle. One
+    /// replica's reply proves nothing, and none arrives while replica 0 is down: for experiments only.
     None = "none",
 );
 
 choice!(
-    /// Way of byte strings between received or sent frames and the values that a replica works with.
+    /// Conversion of byte strings between frames and the replica's values.
     #[derive(Default)]
     PayloadPath, "payload path",
-    /// Byte strings are slices of the received frame, and frames are encoded from the values themselves.
+    /// Byte strings are slices of the received frame, and frames are encoded directly from the values.
     #[default]
     Shared = "shared",
-    /// Byte strings and commands are copied into types of the wire and from there into those of the protocol, and back
-    /// before sending, as by the layer that translates generated types in the framework paper, section 5.3.1. For
-    /// comparison only.
+    /// Byte strings and commands are copied into wire types and from there into the protocol's types, and back before
+    /// sending, like the layer that translates generated types in the framework paper, section 5.3.1. For comparison
+    /// only.
     Copied = "copied",
 );

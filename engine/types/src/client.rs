@@ -17,28 +17,29 @@ pub enum ClientRequest {
     Submit(Bundle),
     /// Read this replica's application state, without ordering.
     Query { id: u64, question: Bytes },
-    /// Report counters, and with `history` also the history of what was executed, which is long.
+    /// Report counters and, with `history`, also the history of executed commands, which is long.
     Status { id: u64, history: bool },
-    /// Report the executed height. A client needs it because the bundles it signs expire at a height.
+    /// Report the executed height. A client needs it because its signed bundles expire at a height.
     Height { id: u64 },
-    /// The key that the id of the link's client is derived from, with its certificate if it has one. A replica needs
-    /// it for codes on replies, and knows it from bundles; so it comes before questions. It is not answered.
+    /// The key from which the id of the link's client is derived, with its certificate if it has one. A replica needs
+    /// the key to create MACs on replies, and otherwise learns it only from bundles, so this message precedes queries.
+    /// It is not answered.
     Introduce { credential: Bytes },
-    /// Proves that the sender holds an admitted key: the key, with its certificate if it has one, and its signature of
-    /// the link's [challenge](ReplicaReply::Challenge). It is not answered; ask again after it.
+    /// Proves that the sender holds an admitted key: contains the key, its certificate if it has one, and its signature
+    /// of the link's [challenge](ReplicaReply::Challenge). It is not answered; repeat the query after it.
     Prove { credential: Bytes, signature: Bytes },
-    /// Compare the values of these keys of the client's configuration with the replica's.
+    /// Compare these values of the client's configuration with the replica's.
     Compare { id: u64, values: Parameters },
 }
 
-/// Returns the digest that an answer names its question by.
+/// Returns the digest by which an answer identifies its query.
 pub fn question_digest(question: &[u8]) -> Digest {
     let mut hasher = Hasher::new(tags::QUESTION);
     hasher.update(question);
     hasher.finish()
 }
 
-/// Maximum length of a credential: a key of Ed25519 and a certificate.
+/// Maximum length of a credential, an Ed25519 key and a certificate, in bytes.
 pub const MAX_CREDENTIAL_BYTES: usize = 96;
 
 wire! {
@@ -63,25 +64,24 @@ pub enum Outcome<'a> {
     Executed(&'a [u8]),
     /// Executed before, so without effect now.
     Duplicate,
-    /// Not executed and not remembered: its sequence number is invalid, its bundle expires too late, or the results
-    /// have become too large. It may be executed if the bundle is ordered again before it expires.
+    /// Not executed and not remembered: its sequence number is invalid, its bundle expires too late, or the results are
+    /// too long. It may be executed if the bundle is ordered again before it expires.
     Refused,
-    /// Not executed, and never will be, because its bundle expired. The client may sign it again with the same sequence
+    /// Not executed now or later, because its bundle has expired. The client may sign it again with the same sequence
     /// number.
     Expired,
-    /// Will not be executed from now on. Unknown whether it was executed before: its session was evicted or has moved
-    /// on.
+    /// Not executed now or later. Unknown whether it was executed before: its session was evicted or has moved on.
     Forgotten,
 }
 
 impl Outcome<'_> {
-    /// Whether the command's effect is part of the state, now or before.
+    /// Returns whether the command's effect is part of the state, from now or before.
     pub fn is_executed(&self) -> bool {
         matches!(self, Outcome::Executed(_) | Outcome::Duplicate)
     }
 }
 
-/// Outcomes of a bundle's commands, in order and in canonical form: equal outcomes are equal bytes, so clients compare
+/// Outcomes of a bundle's commands, in order and in canonical form: equal outcomes have equal bytes, so clients compare
 /// replies without decoding them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Results {
@@ -111,23 +111,23 @@ impl Results {
         Results { body: out.finish() }
     }
 
-    /// Returns the acknowledgement of reply mode `none`, without outcomes. A bundle has at least one command, so this
-    /// is never mistaken for its outcomes. The client treats the first one as the end of the bundle.
+    /// Returns the acknowledgement of reply mode `none`, without outcomes. A bundle has at least one command, so it is
+    /// never mistaken for outcomes. The client treats the first one as the end of the bundle.
     pub fn bare() -> Results {
         Results::all_empty(0)
     }
 
-    /// Whether this is the [bare](Results::bare) acknowledgement.
+    /// Returns whether this is the [bare](Results::bare) acknowledgement.
     pub fn is_bare(&self) -> bool {
         self.is_empty()
     }
 
-    /// The canonical encoding.
+    /// Returns the canonical encoding.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// Whether every command was executed with an empty result.
+    /// Returns whether every command was executed with an empty result.
     #[inline]
     pub fn is_all_empty(&self) -> bool {
         self.body[0] == ALL_EMPTY
@@ -141,7 +141,7 @@ impl Results {
         self.len() == 0
     }
 
-    /// The outcomes in the commands' order.
+    /// Returns the outcomes, in the order of the commands.
     pub fn outcomes(&self) -> impl Iterator<Item = Outcome<'_>> {
         let listed = self.body[0] == LISTED;
         let mut rest = &self.body[5..];
@@ -193,17 +193,17 @@ impl Wire for Results {
     }
 }
 
-/// Builder of [`Results`], reused from bundle to bundle to keep its memory.
+/// Builder of [`Results`], reused across bundles to avoid allocations.
 #[derive(Default)]
 pub struct ResultsBuilder {
     count: usize,
     /// The listed form after its count; empty while every outcome is an empty result.
     listed: Vec<u8>,
-    /// The last results without any content: bundles of one size share them.
+    /// The last all-empty results, shared by bundles of equal length.
     last_empty: Option<Results>,
 }
 
-/// An executed command with an empty result, in the listed form.
+/// The listed form of an executed command with an empty result.
 const LISTED_EMPTY: [u8; 5] = [EXECUTED, 0, 0, 0, 0];
 
 impl ResultsBuilder {
@@ -234,7 +234,7 @@ impl ResultsBuilder {
         }
     }
 
-    /// Length of the listed outcomes so far.
+    /// Returns the length of the outcomes listed so far, in bytes.
     pub fn bytes(&self) -> usize {
         self.listed.len()
     }
@@ -255,8 +255,8 @@ impl ResultsBuilder {
     }
 }
 
-/// Kind of a frame of [sealed replies](crate::SealedReplies), among the kinds of replies. Kind 3 was an answer that did
-/// not name its question.
+/// Kind of a frame of [authenticated replies](crate::SealedReplies), among the kinds of replies. Kind 3 was an answer
+/// that did not identify its query.
 pub(crate) const SEALED_KIND: u8 = 7;
 
 /// Message from a replica to a client.
@@ -265,46 +265,49 @@ pub enum ReplicaReply {
     /// A bundle was executed. f+1 equal replies prove it.
     Executed {
         bundle: Digest,
-        /// Height of the bundle's block; 0 if it is not ordered because its commands' outcomes are already settled.
+        /// Height of the bundle's block; 0 if the bundle is not ordered because its commands' outcomes are already
+        /// settled.
         height: Height,
         results: Results,
     },
     /// A bundle was refused.
     Refused {
         bundle: Digest,
-        /// What is wrong and what to do.
+        /// The error and its remedy.
         why: String,
-        /// The bundle may be accepted later: there is no room for it now. Otherwise it will never be accepted.
+        /// Whether the bundle may be accepted later, because resources are exhausted only now. Otherwise it will never
+        /// be accepted.
         again: bool,
     },
-    /// A bundle was refused because its commands would wait too long. It may be sent again, unchanged.
+    /// A bundle was refused because its commands would wait too long. It may be sent again unchanged.
     Busy {
         bundle: Digest,
-        /// Time after which there should be room, in milliseconds.
+        /// Time after which the bundle should be accepted, in milliseconds.
         retry_after_ms: u32,
     },
-    /// Answer to a query, and the height of the state that it was read from. It names the question by its
-    /// [digest](question_digest) too, because anybody on an unprotected channel can ask another one of that number.
+    /// Answer to a query, with the height of the state from which it was read. It also identifies the query by its
+    /// [digest](question_digest), because on an unprotected channel anybody can send a different query with the same
+    /// id.
     Answer { id: u64, question: Digest, height: Height, answer: Bytes },
     /// Counters, as the JSON form of [`crate::Status`].
     Status { id: u64, json: Bytes },
     /// The last executed height. A replica may lie: among n-f answers, the (f+1)-th highest lies between two honest
     /// ones.
     Height { id: u64, height: Height },
-    /// The replica answers only questions of clients that prove a key. The challenge is for this link alone.
+    /// The replica answers queries only of clients that prove a key. The challenge is for this link alone.
     Challenge { challenge: Digest },
-    /// A question was not answered.
+    /// A query was not answered.
     Unanswered {
         id: u64,
-        /// What is wrong and what to do.
+        /// The error and its remedy.
         why: String,
-        /// The question may be answered later. Otherwise it never will be on this link.
+        /// Whether the query may be answered later. Otherwise it never will be on this link.
         again: bool,
     },
-    /// Answer to a comparison: the replica's values of those keys of the question that it knows with another value, and
-    /// the maximum length of a client's frame, in bytes. A replica may lie; f+1 equal answers include an honest one.
+    /// Answer to a comparison: the replica's values of the compared keys that differ, and the maximum length of a
+    /// client's frame, in bytes. A replica may lie; f+1 equal answers include an honest one.
     Compared { id: u64, differing: Parameters, max_frame_bytes: u32 },
-    /// A frame of the client's has this many bytes, over this limit, so the replica ends the link.
+    /// A frame from the client exceeds this limit, so the replica closes the link.
     FrameTooLong { bytes: u32, max_bytes: u32 },
 }
 
@@ -330,7 +333,7 @@ wire! {
         12 = FrameTooLong { bytes: u32["length of a frame"], max_bytes: u32["maximum length of a frame"] },
     } by hand |out, input| {} {
         SEALED_KIND => {
-            Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
+            Err(input.invalid("replica reply", "it is authenticated; help: set `reply_authentication` as on the replicas"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The canonical wire codec: little-endian, length-prefixed, versioned, bounds-checked.
 //!
-//! A message has exactly one encoding. Every length is checked against a named limit and the remaining bytes before
-//! anything is allocated, and trailing bytes are an error. Byte strings are slices of the received buffer, not copies.
+//! A message has exactly one encoding. Every length is checked against a named limit and the remaining bytes before any
+//! allocation, and trailing bytes are an error. Byte strings are slices of the received buffer, not copies.
 
 use crate::choices::PayloadPath;
 use bytes::{Bytes, BytesMut};
@@ -13,11 +13,11 @@ pub const WIRE_VERSION: u8 = 5;
 /// A type with exactly one encoding.
 pub trait Wire: Sized {
     fn encode(&self, out: &mut Encoder);
-    /// Reads one value. Never panics on invalid bytes.
+    /// Decodes one value. Never panics on invalid bytes.
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 }
 
-/// Decoding error: the field being read, its offset in the message, and the reason.
+/// Decoding error: the field, its offset in the message, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("cannot decode {what} at byte {at}: {why}")]
 pub struct DecodeError {
@@ -26,16 +26,16 @@ pub struct DecodeError {
     pub why: DecodeReason,
 }
 
-/// What is wrong with an encoded field.
+/// Defect of an encoded field.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DecodeReason {
     /// The message ends too early.
     #[error("{needed} bytes are needed and {left} are left")]
     Short { needed: usize, left: usize },
-    /// A length or a count is beyond its limit.
+    /// A length or count exceeds its limit.
     #[error("{value} is over the limit of {limit}")]
     OverLimit { value: usize, limit: usize },
-    /// The value is of an unknown kind, or not in canonical form.
+    /// The value is of an unknown kind, or not canonical.
     #[error("{0}")]
     Invalid(&'static str),
     #[error("{0} bytes are left over")]
@@ -79,7 +79,7 @@ impl Encoder {
         self.put_u32(u32::try_from(count).expect("every count on the wire has a limit below 2^32"));
     }
 
-    /// Appends bytes with their length.
+    /// Appends bytes, preceded by their length.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.put_count(bytes.len());
         self.put_slice(bytes);
@@ -93,7 +93,7 @@ impl Encoder {
         self.buffer.is_empty()
     }
 
-    /// Returns the encoding so far and continues in the same allocation, so that many small messages share one; it is
+    /// Returns the encoding so far and continues in the same allocation, so that many small messages share one. It is
     /// freed when all of them are dropped.
     pub fn take(&mut self) -> Bytes {
         self.buffer.split().freeze()
@@ -104,7 +104,7 @@ impl Encoder {
     }
 }
 
-/// Reader of an encoding in a shared buffer. `what` names the field in errors.
+/// Decoder of a shared buffer. `what` names the field in errors.
 pub struct Decoder {
     buffer: Bytes,
     at: usize,
@@ -116,27 +116,27 @@ impl Decoder {
         Decoder { buffer, at: 0, path: PayloadPath::Shared }
     }
 
-    /// Whether byte strings are copied.
+    /// Returns whether byte strings are shared or copied.
     pub fn path(&self) -> PayloadPath {
         self.path
     }
 
-    /// Number of bytes not yet read.
+    /// Returns the number of bytes left.
     pub fn left(&self) -> usize {
         self.buffer.len() - self.at
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Makes an error about the value just read.
+    /// Returns an error about the value just read.
     pub fn invalid(&self, what: &'static str, why: &'static str) -> DecodeError {
         DecodeError { what, at: self.at, why: DecodeReason::Invalid(why) }
     }
 
-    /// Makes an error about a count over its limit.
+    /// Returns an error about a count over its limit.
     pub fn over_limit(&self, what: &'static str, value: usize, limit: usize) -> DecodeError {
         DecodeError { what, at: self.at, why: DecodeReason::OverLimit { value, limit } }
     }
@@ -171,14 +171,14 @@ impl Decoder {
         Ok(u64::from_le_bytes(self.get_array(what)?))
     }
 
-    /// Reads a count of items of at least `each` bytes. Fails if it is over `limit` or the items cannot fit in the
+    /// Reads a count of items of at least `each` bytes. Fails if it exceeds `limit` or the items cannot fit in the
     /// remaining bytes.
     pub fn get_count(&mut self, what: &'static str, limit: usize, each: usize) -> Result<usize, DecodeError> {
         let (_, count) = self.get_flagged_count(what, 0, limit, each)?;
         Ok(count)
     }
 
-    /// Reads a count like [`Decoder::get_count`], and whether the bit `flag`, above all counts, is set in it.
+    /// Reads a count like [`Decoder::get_count`], and whether the bit `flag`, above all valid counts, is set in it.
     pub fn get_flagged_count(
         &mut self,
         what: &'static str,
@@ -232,7 +232,7 @@ impl Decoder {
         Ok(self.buffer.slice(start..self.at))
     }
 
-    /// Returns the bytes from an earlier position up to this one, as a slice of the received buffer.
+    /// Returns the bytes from an earlier position to the current one, as a slice of the received buffer.
     pub fn slice_from(&self, start: usize) -> Bytes {
         assert!(start <= self.at, "a slice ends after it starts");
         self.buffer.slice(start..self.at)
@@ -243,12 +243,12 @@ impl Decoder {
         self.take(what, count).map(|_| ())
     }
 
-    /// The bytes not yet read.
+    /// Returns the bytes that are left.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.at..]
     }
 
-    /// Fails if bytes are left over.
+    /// Fails if bytes are left.
     pub fn finish(self, what: &'static str) -> Result<(), DecodeError> {
         match self.left() {
             0 => Ok(()),
@@ -270,7 +270,7 @@ pub fn decode_message<T: Wire>(message: Bytes) -> Result<T, DecodeError> {
     decode_message_by(message, PayloadPath::Shared)
 }
 
-/// Does the same, and copies byte strings if the path does.
+/// Like [`decode_message`], but copies byte strings if the path requires it.
 pub fn decode_message_by<T: Wire>(message: Bytes, path: PayloadPath) -> Result<T, DecodeError> {
     let mut input = Decoder { path, ..Decoder::new(message) };
     if input.get_u8("wire version")? != WIRE_VERSION {
@@ -285,7 +285,7 @@ pub fn decode_message_by<T: Wire>(message: Bytes, path: PayloadPath) -> Result<T
     Ok(value)
 }
 
-/// Decodes a list of at most `limit` items, each of at least `each` bytes.
+/// Decodes a list of at most `limit` items of at least `each` bytes.
 pub fn decode_list<T: Wire>(
     input: &mut Decoder,
     what: &'static str,

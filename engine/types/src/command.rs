@@ -1,12 +1,12 @@
-//! Commands and the bundles that carry them.
+//! Commands and their bundles.
 //!
-//! Each command has its own client, sequence number, result and latency. Commands travel in bundles (of one, where a
-//! paper requires it). A bundle is identified by the digest of its encoding and never taken apart on the way: it is
-//! validated once, on arrival, and then shared as one piece of memory.
+//! Each command has its own client, sequence number, result and latency. Commands travel in bundles (of one command,
+//! where a paper requires it). A bundle is identified by the digest of its encoding and never split: it is validated
+//! once, on arrival, and then shared as one piece of memory.
 //!
 //! ```text
-//! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64,
-//!                                2 a public key of 32 bytes with a certificate of 64, and a signature of 64
+//! offset  0  authenticator   1   its kind: 0 none, 1 a 32-byte public key and a 64-byte signature,
+//!                                2 a 32-byte public key with a 64-byte certificate, and a 64-byte signature
 //!         1  origin         16   little-endian
 //!        17  expires         8   the last height at which it may be executed
 //!        25  commands        4
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! All commands of a bundle belong to the origin's owner, so one signature covers them, and another client's command
-//! cannot be encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. Only
+//! cannot be encoded. The digest covers the authenticator, so a bundle is genuine on all replicas or on none. Only
 //! `quorate_crypto` knows the signature scheme of each kind.
 //!
 //! Bundles expire, so that replicas need not remember executed commands forever: see `quorate_applications::session`.
@@ -29,21 +29,21 @@ use crate::tags;
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
-/// One command, borrowed from the bundle that carries it.
+/// One command, borrowed from its bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command<'a> {
     pub client: ClientId,
-    /// Number in the client's session, from 1. Each is used once.
+    /// Number within the client's session, from 1. Each is used once.
     pub sequence: u64,
     pub payload: &'a [u8],
 }
 
-/// Maximum length of a signed bundle without its commands.
+/// Maximum length of a signed bundle without its commands, in bytes.
 pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + SIGNATURE_AUTHENTICATOR_BYTES;
-/// Length of a command without its payload: session, sequence, payload length.
+/// Length of a command without its payload (session, sequence, payload length), in bytes.
 pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
 
-/// Lengths of an authenticator's parts; see [`authenticator_kind`].
+/// Lengths of an authenticator's parts, in bytes; see [`authenticator_kind`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthenticatorKind {
     pub public_key_bytes: usize,
@@ -54,21 +54,21 @@ const UNAUTHENTICATED: u8 = 0;
 const SIGNED: u8 = 1;
 /// A key with its certificate, and a signature.
 const CERTIFIED: u8 = 2;
-/// Kind of an authenticator with one code.
+/// Kind of an authenticator with one MAC.
 const ONE_CODE: u8 = 3;
-/// Maximum number of replicas that a client can authenticate a bundle to by codes.
+/// Maximum number of replicas to which a client can authenticate a bundle by MACs.
 pub const MAX_CLIENT_CODES: usize = 128;
-/// Length of a code.
+/// Length of a client MAC, in bytes.
 pub const CLIENT_CODE_BYTES: usize = 16;
 const CLIENT_KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
-/// Length of a signature with its key and the key's certificate.
+/// Length of a signature with its key and the key's certificate, in bytes.
 const SIGNATURE_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + 2 * SIGNATURE_BYTES;
-/// Maximum length of an authenticator.
+/// Maximum length of an authenticator, in bytes.
 const MAX_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + MAX_CLIENT_CODES * CLIENT_CODE_BYTES;
 
-/// Returns the form of a kind of authenticator: 0 is none, 1 a key and a signature, 2 a key, its
-/// certificate and a signature, and 2 + n a key and n codes.
+/// Returns the format of an authenticator kind: 0 is none, 1 a key and a signature, 2 a key, its certificate and a
+/// signature, and 2 + n a key and n MACs.
 pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
     let codes = codes_in(kind);
     let (public_key_bytes, signature_bytes) = match kind {
@@ -80,17 +80,17 @@ pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
     (codes <= MAX_CLIENT_CODES).then_some(AuthenticatorKind { public_key_bytes, signature_bytes })
 }
 
-/// Returns the number of codes in an authenticator of this kind; 0 if it has a signature or is none.
+/// Returns the number of MACs in an authenticator of this kind; 0 if it has a signature or is none.
 pub fn codes_in(kind: u8) -> usize {
     usize::from(kind.saturating_sub(ONE_CODE - 1))
 }
 
-/// Returns the kind of an authenticator with this many codes; `None` if there are none or too many.
+/// Returns the kind of an authenticator with this many MACs; `None` if there are none or too many.
 pub fn kind_of_codes(codes: usize) -> Option<u8> {
     (1..=MAX_CLIENT_CODES).contains(&codes).then(|| ONE_CODE + (codes - 1) as u8)
 }
 
-/// Returns the form of a valid bundle's authenticator.
+/// Returns the format of a valid bundle's authenticator.
 fn form_of(body: &[u8]) -> AuthenticatorKind {
     authenticator_kind(body[0]).expect("a bundle has a known kind of authenticator")
 }
@@ -103,7 +103,7 @@ impl AuthenticatorKind {
 
 const EXPIRES_AT: usize = 1 + 16;
 const COUNT_AT: usize = EXPIRES_AT + 8;
-/// Length of a bundle before its first command.
+/// Length of a bundle before its first command, in bytes.
 const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 
 /// Proof that a bundle comes from its origin's owner, borrowed from the bundle.
@@ -111,9 +111,9 @@ const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 pub struct Authenticator<'a> {
     /// Kind on the wire, never 0: see [`authenticator_kind`].
     pub kind: u8,
-    /// The owner's public key, with its certificate if the kind has one; the owner's id is the hash of all of it.
+    /// The owner's public key, with its certificate if the kind has one; the owner's id is the hash of both.
     pub public_key: &'a [u8],
-    /// The owner's signature of [`Bundle::statement`], or codes. Decoding does not check it.
+    /// The owner's signature of [`Bundle::statement`], or MACs. Decoding does not verify it.
     pub signature: &'a [u8],
 }
 
@@ -121,7 +121,7 @@ pub struct Authenticator<'a> {
 /// (32).
 pub type BundleStatement = [u8; 16 + 32 + 32];
 
-/// A command as generated types of a wire format hold it: with memory of its own.
+/// A command as in the generated types of a wire format: it owns its memory.
 struct WireCommand {
     client: ClientId,
     sequence: u64,
@@ -138,14 +138,14 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Validates an encoded bundle except for its signature, and computes its digest.
+    /// Validates an encoded bundle, except for its signature, and computes its digest.
     pub fn from_body(body: Bytes) -> Result<Bundle, DecodeError> {
         validate(&body)?;
         let content = content_digest(&body[..content_bytes(&body)]);
         Ok(Bundle::named(content, body))
     }
 
-    /// Makes the bundle of a valid body whose content has this digest.
+    /// Creates the bundle of a valid body whose content has this digest.
     fn named(content: Digest, body: Bytes) -> Bundle {
         let authenticator = &body[content_bytes(&body)..];
         if authenticator.is_empty() {
@@ -157,22 +157,22 @@ impl Bundle {
         Bundle { digest: hasher.finish(), content, body }
     }
 
-    /// Hash of the whole bundle, authenticator included.
+    /// Returns the hash of the whole bundle, authenticator included.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The sender, which gets the replies. One origin may send commands of many sessions.
+    /// Returns the sender, which receives the replies. One origin may send commands of many sessions.
     pub fn origin(&self) -> ClientId {
         origin(&self.body)
     }
 
-    /// Maximum height at which its commands may be executed.
+    /// Returns the maximum height at which its commands may be executed.
     pub fn expires(&self) -> Height {
         Height(u64::from_le_bytes(self.body[EXPIRES_AT..COUNT_AT].try_into().expect("validated")))
     }
 
-    /// Number of commands, at least 1.
+    /// Returns the number of commands, at least 1.
     pub fn len(&self) -> usize {
         u32::from_le_bytes(self.body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("validated")) as usize
     }
@@ -181,12 +181,12 @@ impl Bundle {
         false
     }
 
-    /// The canonical encoding.
+    /// Returns the canonical encoding.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The authenticator, if the bundle has one.
+    /// Returns the authenticator, if the bundle has one.
     pub fn authenticator(&self) -> Option<Authenticator<'_>> {
         let kind = self.body[0];
         let form = form_of(&self.body);
@@ -194,7 +194,7 @@ impl Bundle {
         (kind != UNAUTHENTICATED).then_some(Authenticator { kind, public_key, signature })
     }
 
-    /// Encodes the statement that its authenticator signs in `cluster`.
+    /// Encodes the statement signed by its authenticator in `cluster`.
     pub fn statement(&self, cluster: &ClusterId) -> BundleStatement {
         statement(cluster, &self.content)
     }
@@ -218,7 +218,7 @@ impl Bundle {
 }
 
 impl Bundle {
-    /// Copies the commands into values of the wire, and these into a body of its own.
+    /// Copies the commands into wire types, and these into a newly allocated body.
     fn translated(self) -> Bundle {
         let wire: Vec<WireCommand> = self
             .commands()
@@ -244,7 +244,7 @@ fn origin(body: &[u8]) -> ClientId {
     ClientId(u128::from_le_bytes(body[1..EXPIRES_AT].try_into().expect("a bundle has a header")))
 }
 
-/// Length of a valid bundle before its authenticator.
+/// Returns the length of a valid bundle before its authenticator.
 fn content_bytes(body: &[u8]) -> usize {
     body.len() - form_of(body).bytes()
 }
@@ -344,7 +344,7 @@ pub struct BundleBuilder {
 }
 
 impl BundleBuilder {
-    /// Returns an unauthenticated bundle of one command, made at height 0 to expire as late as possible.
+    /// Returns an unauthenticated bundle of one command, created at height 0 to expire as late as possible.
     ///
     /// # Panics
     /// If the payload does not [fit](BundleBuilder::fits).
@@ -355,7 +355,7 @@ impl BundleBuilder {
     }
 
     /// Starts a bundle with replies to `origin`, executable up to the height `expires`. Clients pass
-    /// [`Height::latest_expiry`] of the height that they know.
+    /// [`Height::latest_expiry`] of the last known height.
     pub fn new(origin: ClientId, expires: Height) -> Self {
         let mut body = BytesMut::with_capacity(1024);
         body.extend_from_slice(&[UNAUTHENTICATED]);
@@ -373,7 +373,7 @@ impl BundleBuilder {
         self.count == 0
     }
 
-    /// Whether another command of `payload_bytes` fits.
+    /// Returns whether another command of `payload_bytes` fits.
     pub fn fits(&self, payload_bytes: usize) -> bool {
         payload_bytes <= MAX_PAYLOAD_BYTES
             && self.len() < MAX_BUNDLE_COMMANDS

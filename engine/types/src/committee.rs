@@ -8,7 +8,7 @@ use crate::quorum::{Quorum, QuorumError};
 /// The members of a cluster, by replica id, and how many of them may be faulty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committee {
-    /// For clients' signatures.
+    /// For client signatures.
     pub cluster: ClusterId,
     /// For replicas' statements.
     pub epoch: EpochId,
@@ -18,7 +18,7 @@ pub struct Committee {
 
 impl Committee {
     /// Returns a committee that runs no protocol and tolerates as many faults as its size allows, for tests, benchmarks
-    /// and examples. That of a cluster comes from its [`Genesis`].
+    /// and examples. A cluster's committee comes from its [`Genesis`].
     pub fn new(name: &str, members: Vec<Member>) -> Result<Committee, QuorumError> {
         let quorum = Quorum::of(members.len())?;
         let genesis = Genesis { quorum, members: &members, ..Genesis::of_name(name) };

@@ -1,4 +1,4 @@
-//! Names of the certificates of storage on which a block relies.
+//! Names of the storage certificates on which a block relies.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, encode_list};
 use crate::digest::Digest;
@@ -6,8 +6,8 @@ use crate::digest::Digest;
 /// Index of a bundle that relies on no certificate.
 const NONE: u16 = u16::MAX;
 
-/// Names of certificates, and for each bundle of a block the one that proves that the bundle is stored. A name is a
-/// digest of the certificate's subject and signers. Empty if replicas certify no storage.
+/// Names of certificates, and for each bundle of a block the one that proves its storage. A name is a digest of the
+/// certificate's subject and signers. Empty if replicas certify no storage.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CoverNames {
     /// In the order of the first bundles that rely on them.
@@ -17,7 +17,8 @@ pub struct CoverNames {
 }
 
 impl CoverNames {
-    /// Names the certificate of each bundle of a block, in the order of its payload; `None` for a bundle without one.
+    /// Creates the names from the certificate's name of each bundle, in the order of the payload; `None` for a bundle
+    /// without one.
     pub fn new(of_bundles: impl IntoIterator<Item = Option<Digest>>) -> CoverNames {
         let (mut names, mut of): (Vec<Digest>, Vec<u16>) = (Vec::new(), Vec::new());
         for name in of_bundles {
@@ -50,7 +51,7 @@ impl CoverNames {
         &self.names
     }
 
-    /// Returns the name of the certificate of the bundle at this position of the payload.
+    /// Returns the name of the certificate of the bundle at this index of the payload.
     pub fn of(&self, position: usize) -> Option<&Digest> {
         self.names.get(usize::from(*self.of.get(position)?))
     }
@@ -60,12 +61,12 @@ impl CoverNames {
         self.of.iter().map(|at| self.names.get(usize::from(*at)))
     }
 
-    /// Returns whether a payload of `bundles` bundles may have these names.
+    /// Returns whether these names match a payload of `bundles` bundles.
     pub(crate) fn fit(&self, bundles: usize) -> bool {
         self.is_empty() || self.of.len() == bundles
     }
 
-    /// Number of bytes on the wire, in addition to the payload.
+    /// Returns the length of the names on the wire, in bytes.
     pub fn wire_bytes(&self) -> usize {
         if self.is_empty() { 0 } else { 4 + self.names.len() * size_of::<Digest>() + self.of.len() * size_of::<u16>() }
     }

@@ -1,4 +1,4 @@
-//! SHA-256 digests. Every hash begins with a four-byte tag that names the kind of its content.
+//! SHA-256 digests. Every hash begins with a four-byte tag that identifies the kind of its content.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::meter::{self, Primitive, Timer};
@@ -12,10 +12,10 @@ use std::fmt;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest in subjects that have no content, such as timeouts.
+    /// The digest in subjects without content, such as timeouts.
     pub const ZERO: Digest = Digest([0; 32]);
 
-    /// Lower-case hexadecimal, 64 characters.
+    /// Returns 64 lower-case hexadecimal characters.
     pub fn to_hex(&self) -> String {
         encode_hex(&self.0)
     }
@@ -25,7 +25,7 @@ impl Digest {
         Some(Digest(decode_hex(text)?.try_into().ok()?))
     }
 
-    /// The first eight bytes as a number, for hash tables.
+    /// Returns the first eight bytes as a number, for hash tables.
     pub fn prefix(&self) -> u64 {
         u64::from_le_bytes(self.0[..8].try_into().expect("a digest has 32 bytes"))
     }
@@ -82,10 +82,10 @@ impl Wire for Digest {
     }
 }
 
-/// What beginning and finishing a hash costs, in bytes that are hashed in that time; for [estimates](meter) only.
+/// Fixed cost of a hash, as the number of bytes hashed in the same time; for [estimates](meter) only.
 const BYTES_FOR_EACH: u64 = 200;
 
-/// Bytes that SHA-256 works on at once. Fewer are only copied.
+/// Block size of SHA-256, in bytes. Shorter inputs are only copied.
 const BLOCK_BYTES: usize = 64;
 
 /// Incremental SHA-256 over tagged content.

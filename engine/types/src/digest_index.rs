@@ -1,24 +1,24 @@
-//! Index from digests to slots in memory that its owner keeps, in eight bytes for each digest.
+//! Index from digests to slots in the owner's memory, at eight bytes per digest.
 //!
 //! A replica holds hundreds of thousands of bundles, far more than fit in the processor's caches, and looks each up
-//! several times. In a hash table with the values in its buckets, most of these lookups wait for memory, and now and
-//! then one insertion moves the whole table, which takes tens of milliseconds. The buckets here hold only 32 bits of a
-//! digest's hash and a slot, so most of them stay in the caches, and moving them takes a millisecond at most.
+//! several times. In a hash table with the values in its buckets, most of these lookups wait for memory, and
+//! occasionally an insertion moves the whole table, which takes tens of milliseconds. The buckets here hold only 32
+//! bits of a digest's hash and a slot, so most of them stay in the caches, and moving them takes a millisecond at most.
 //!
-//! Buckets are probed one after the other. A removal moves later buckets back instead of leaving a marker, so a table
-//! whose entries come and go never has to be cleaned.
+//! The index uses linear probing. A removal moves later buckets back instead of leaving a tombstone, so a table with
+//! many insertions and removals never has to be rebuilt.
 
 use crate::digest::Digest;
 
-/// No slot has this number. It is not zero, because a new table of zeros has no memory until it is written: each page
-/// would then be mapped twice while the table fills, first to be read and then to be written.
+/// Marks an empty bucket; no slot has this number. It is not zero, because a new zeroed table occupies no memory until
+/// it is written: each page would then be mapped twice while the table fills, first for reading and then for writing.
 const EMPTY: u64 = u64::MAX;
 const MIN_BUCKETS: usize = 16;
-/// At most this many eighths of the buckets are in use.
+/// Maximum load factor, in eighths.
 const MAX_EIGHTHS: usize = 5;
 
-/// Index from digests to slots, which its owner numbers. A salt that strangers do not know keeps them from choosing
-/// digests that collide.
+/// Index from digests to slots, numbered by its owner. A secret salt keeps attackers from choosing digests that
+/// collide.
 pub struct DigestIndex {
     /// The hash in the upper half, the slot in the lower; or [`EMPTY`].
     buckets: Vec<u64>,
@@ -39,7 +39,7 @@ impl DigestIndex {
         self.len == 0
     }
 
-    /// Returns the slot of a digest, if `is_here` confirms one of those whose digests have its hash.
+    /// Returns the slot of a digest, if `is_here` confirms one of the slots with the same hash.
     #[inline]
     pub fn find(&self, digest: &Digest, is_here: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = self.hash(digest);
@@ -73,12 +73,12 @@ impl DigestIndex {
         let gone = self.hash(digest) << 32 | u64::from(slot);
         let mut hole = self.home(gone >> 32);
         while self.buckets[hole] != gone {
-            assert!(self.buckets[hole] != EMPTY, "only what is in the index is removed");
+            assert!(self.buckets[hole] != EMPTY, "only digests in the index are removed");
             hole = self.after(hole);
         }
         let mut at = self.after(hole);
         while self.buckets[at] != EMPTY {
-            // A bucket may move back to the hole unless that is before its home.
+            // A bucket may move back to the hole unless the hole is before its home.
             let home = self.home(self.buckets[at] >> 32);
             if self.distance(home, at) >= self.distance(hole, at) {
                 self.buckets[hole] = self.buckets[at];
@@ -90,8 +90,8 @@ impl DigestIndex {
         self.len -= 1;
     }
 
-    /// Brings the buckets of digests that are about to be looked up into the processor's caches. None of these loads
-    /// waits for another one, so many are under way at a time; lookups one after the other would each wait for memory.
+    /// Prefetches the buckets of digests that are about to be looked up into the processor's caches. These loads are
+    /// independent and overlap, whereas successive lookups would each wait for memory.
     pub fn warm(&self, digests: impl IntoIterator<Item = Digest>) {
         let bucket = |digest: Digest| self.buckets[self.home(self.hash(&digest))];
         std::hint::black_box(digests.into_iter().fold(0, |sum, digest| sum ^ bucket(digest)));
@@ -118,7 +118,7 @@ impl DigestIndex {
         }
     }
 
-    /// Returns 32 bits that depend on the salt and the first eight bytes of the digest, which is a hash already.
+    /// Returns 32 bits that depend on the salt and the first eight bytes of the digest, which is itself a hash.
     fn hash(&self, digest: &Digest) -> u64 {
         let product = u128::from(digest.prefix() ^ self.salt) * 0x9e37_79b9_7f4a_7c15;
         ((product >> 64) as u64 ^ product as u64) >> 32

@@ -1,17 +1,17 @@
-//! Errors in text that a user wrote.
+//! Errors in text written by a user.
 
 use std::fmt;
 use thiserror::Error;
 
-/// A setting, flag or line that cannot work: where it is, what is wrong and what to write instead.
+/// An invalid setting, flag or line: its place, the problem and the remedy.
 ///
-/// `P` is the place: text, or a key with which the reader of a file finds the line.
+/// `P` is the place: text, or a key by which the caller finds the line of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{place}: {what}; help: {help}")]
 pub struct Fault<P: fmt::Display = String> {
     /// The flag, key or file at fault.
     pub place: P,
-    /// Follows the place: `is 0`.
+    /// The problem, as a predicate of the place: `is 0`.
     pub what: String,
     /// An instruction, printed after `help:`: `set at least 1`.
     pub help: String,
@@ -22,7 +22,7 @@ impl<P: fmt::Display> Fault<P> {
         Fault { place: place.into(), what: what.into(), help: help.into() }
     }
 
-    /// Moves the fault to another place, known to the caller, such as a line of a file.
+    /// Moves the fault to a more specific place known to the caller, such as a line of a file.
     pub fn at<Q: fmt::Display>(self, place: impl FnOnce(P) -> Q) -> Fault<Q> {
         Fault { place: place(self.place), what: self.what, help: self.help }
     }

@@ -1,4 +1,4 @@
-//! The founding parameters of a cluster, and the id that they have together.
+//! The founding parameters of a cluster, and their common id.
 
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClusterId, EpochId};
@@ -7,23 +7,23 @@ use crate::parameters::Difference;
 use crate::quorum::Quorum;
 use crate::tags;
 
-/// Up to this many members, all swaps of two of them are tried to find out how two genesis differ.
+/// Maximum number of members up to which all swaps of two members are tried as an explanation of a difference.
 const MAX_SWAPPED_MEMBERS: usize = 16;
 
-/// Height of the first block of the first epoch is above this one.
+/// The first block of the first epoch has a height above this one.
 const GENESIS_HEIGHT: u64 = 0;
 
-/// Everything that decides how a cluster's votes, certificates and replies are verified and what they mean.
+/// All parameters that determine the verification and the meaning of a cluster's votes, certificates and replies.
 ///
-/// Its [id](Genesis::epoch) is in every statement of a replica, so statements of two clusters that differ in any part
-/// are not valid in the other one, even if they share a name and keys ([ADR
+/// Its [id](Genesis::epoch) is in every statement of a replica, so a statement of one cluster is invalid in any other
+/// that differs in any part, even if they share a name and keys ([ADR
 /// 103](../../../docs/adr/103-an-id-of-the-genesis.md)).
 #[derive(Clone, Copy, Debug)]
 pub struct Genesis<'a> {
     /// The cluster's name.
     pub name: &'a str,
     pub quorum: Quorum,
-    /// By replica id. Addresses and proofs of possession do not count.
+    /// By replica id. Addresses and proofs of possession are not part of the genesis.
     pub members: &'a [Member],
     /// Name of the protocol.
     pub protocol: &'a str,
@@ -31,13 +31,13 @@ pub struct Genesis<'a> {
     pub scheme: &'a str,
     /// Name of the authentication profile.
     pub profile: &'a str,
-    /// Name of the scheme of the MACs on votes, if the profile has any.
+    /// Name of the MAC scheme of votes, if the profile has one.
     pub vote_macs: Option<&'a str>,
 }
 
 impl<'a> Genesis<'a> {
-    /// Returns a genesis that consists of a name alone, without members, for statements that no cluster verifies: those
-    /// of tests, benchmarks and tools.
+    /// Returns a genesis that consists of a name alone, without members, for statements that no cluster verifies, as in
+    /// tests, benchmarks and tools.
     pub fn of_name(name: &'a str) -> Genesis<'a> {
         let quorum = Quorum::of(1).expect("one replica is a committee");
         Genesis { name, quorum, members: &[], protocol: "", scheme: "", profile: "", vote_macs: None }
@@ -56,7 +56,7 @@ impl<'a> Genesis<'a> {
     fn epoch_of(&self, keys: &Digest) -> EpochId {
         let Genesis { quorum, protocol, scheme, profile, vote_macs, .. } = self;
         let mut hasher = Hasher::new(tags::EPOCH);
-        // Later epochs would have the id of the epoch before them here, and their own first height.
+        // Later epochs would put the previous epoch's id here, and their own first height.
         hasher.update(&self.cluster().0.0);
         hasher.update(&GENESIS_HEIGHT.to_le_bytes());
         hasher.update(&(quorum.replicas() as u32).to_le_bytes());
@@ -67,22 +67,22 @@ impl<'a> Genesis<'a> {
     }
 }
 
-/// The names that parts of a genesis can have.
+/// The possible names in a genesis.
 #[derive(Clone, Debug)]
 pub struct Candidates<'a> {
     pub protocols: &'a [&'a str],
     /// Signature schemes of votes.
     pub schemes: &'a [&'a str],
-    /// Authentication profiles, each with every scheme of MACs on votes that it can have.
+    /// Authentication profiles, each with every possible MAC scheme of votes.
     pub profiles: &'a [(&'a str, Option<&'a str>)],
-    /// The configured scheme of MACs, whether votes carry any or not.
+    /// The configured MAC scheme, even if votes have no MACs.
     pub mac_scheme: &'a str,
 }
 
 impl Genesis<'_> {
-    /// Finds out how a genesis with another id differs from this one, with the names of configuration keys. Tries every
-    /// combination of the candidates and of `faults`, then fewer members, and two members swapped. An id is a hash, so
-    /// the result is empty if the other genesis is none of these: its members or their keys differ, or its name does.
+    /// Determines how a genesis with another id differs from this one, by configuration keys. Tries every combination
+    /// of the candidates and of `faults`, then fewer members, and two members swapped. An id is a hash, so the result
+    /// is empty if none of these matches: then the members, their keys or the name differ.
     pub fn differences(&self, other: &EpochId, candidates: &Candidates<'_>) -> Vec<Difference> {
         self.other_values(self.members, other, candidates)
             .or_else(|| self.fewer_members(other, candidates))
@@ -90,7 +90,7 @@ impl Genesis<'_> {
             .unwrap_or_default()
     }
 
-    /// Tries all values beside these members.
+    /// Tries all values of the other parts with these members.
     fn other_values(
         &self,
         members: &[Member],
@@ -115,7 +115,7 @@ impl Genesis<'_> {
         None
     }
 
-    /// Compares all parts but the members.
+    /// Compares all parts except the members.
     fn compare(&self, theirs: &Genesis<'_>, mac_scheme: &str) -> Vec<Difference> {
         let [own_faults, faults] = [self.quorum.faults(), theirs.quorum.faults()].map(|faults| faults.to_string());
         let parts = [
@@ -141,7 +141,7 @@ impl Genesis<'_> {
         })
     }
 
-    /// Tries each swap of two members, with equal values of all else.
+    /// Tries each swap of two members, with all other parts equal.
     fn swapped_members(&self, other: &EpochId) -> Option<Vec<Difference>> {
         let count = self.members.len();
         if count > MAX_SWAPPED_MEMBERS {
@@ -177,7 +177,7 @@ fn keys_digest(members: &[Member]) -> Digest {
     hasher.finish()
 }
 
-/// Hashes bytes behind their length, so that the hash of a sequence has one meaning.
+/// Hashes bytes preceded by their length, so that the hash of a sequence is unambiguous.
 fn put(hasher: &mut Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u32).to_le_bytes());
     hasher.update(bytes);

@@ -1,18 +1,18 @@
-//! Properties of signatures, and the keys of handshakes, for layers that know no signature scheme.
+//! Properties of signatures, and handshake keys, for layers that are independent of signature schemes.
 
 use crate::ids::ReplicaId;
 use bytes::Bytes;
 
-/// Lengths of a cluster's signatures and proofs.
+/// Lengths of a cluster's signatures and proofs, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProofShape {
     pub signature_bytes: usize,
-    /// A proof is one value for any number of signers. Otherwise it is the list of their signatures.
+    /// Whether a proof is one value for any number of signers. Otherwise it is the list of their signatures.
     pub is_aggregate: bool,
 }
 
 impl ProofShape {
-    /// Length of a proof of `signers` signers.
+    /// Returns the length of a proof of `signers` signers.
     pub fn proof_bytes(self, signers: usize) -> usize {
         if self.is_aggregate { self.signature_bytes } else { signers * self.signature_bytes }
     }
@@ -21,18 +21,18 @@ impl ProofShape {
 /// Properties that a protocol requires of signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProofRequirements {
-    /// The receiver of a signature or a proof can convince others with it.
+    /// Whether the receiver of a signature or a proof must be able to convince others with it.
     pub transferable: bool,
 }
 
 /// One replica's private identity key.
 pub trait Signer: Send + Sync {
     fn replica(&self) -> ReplicaId;
-    /// Signs bytes, which must begin with a tag that no other kind of statement has.
+    /// Signs bytes, which must begin with a tag unique to this kind of statement.
     fn sign(&self, message: &[u8]) -> Bytes;
 }
 
-/// Every member's public identity key.
+/// All members' public identity keys.
 pub trait Verifier: Send + Sync {
     /// Verifies `replica`'s signature of `message`; false if it is not a member.
     fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool;

@@ -52,18 +52,18 @@ number!(
 
 /// One client session: the scope in which a command's sequence number is unique.
 ///
-/// The lower [`ClientId::SESSION_BITS`] number the sessions of one *owner*, who can sign for all of them. If clients
-/// are authenticated, the owner is 112 bits of the hash of a public key, so replicas need no register of clients. An
-/// attacker who finds another key with the same hash can sign for the owner; with only 48 bits, which an id of 8 bytes
-/// would leave, that would take days.
+/// The lower [`ClientId::SESSION_BITS`] contain the session number of an *owner*, who can sign for all its sessions. If
+/// clients are authenticated, the owner is 112 bits of the hash of a public key, so replicas need no client registry.
+/// An attacker who finds another key with the same hash can sign for the owner; with the 48 bits that an 8-byte id
+/// would leave, finding one would take days.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClientId(pub u128);
 
 impl ClientId {
-    /// Width of the session number in an id.
+    /// Width of the session number, in bits.
     pub const SESSION_BITS: u32 = 16;
 
-    /// Returns the first session of this public key's owner.
+    /// Returns the first session of the owner of this public key.
     pub fn of_key(public_key: &[u8]) -> ClientId {
         let mut hasher = Hasher::new(tags::CLIENT_KEY);
         hasher.update(public_key);
@@ -71,12 +71,12 @@ impl ClientId {
         ClientId(u128::from_le_bytes(hash)).with_session(0)
     }
 
-    /// The owner of this session, who can sign for it.
+    /// Returns the owner of this session, who can sign for it.
     pub fn owner(self) -> u128 {
         self.0 >> ClientId::SESSION_BITS
     }
 
-    /// Number of this session among the owner's sessions.
+    /// Returns the number of this session among the owner's sessions.
     pub fn session(self) -> u16 {
         self.0 as u16
     }
@@ -109,7 +109,7 @@ impl Wire for ClientId {
 }
 
 impl ReplicaId {
-    /// Position in arrays indexed by member.
+    /// Returns the index in arrays by member.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -126,13 +126,13 @@ impl Height {
         Height(self.0.checked_add(1).expect("a chain does not reach 2^64 blocks"))
     }
 
-    /// Maximum expiry of a bundle that is executed at this height or above.
+    /// Returns the maximum expiry of a bundle that is executed at this height or above.
     pub fn latest_expiry(self) -> Height {
         Height(self.0.saturating_add(MAX_BUNDLE_LIFETIME_BLOCKS))
     }
 }
 
-/// Hash of a cluster's name. Clients' signatures cover it, and so stay valid when the members change. Replicas'
+/// Hash of a cluster's name. Client signatures cover it, and so stay valid when the members change. Replicas'
 /// statements name the [epoch](EpochId) instead.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -153,15 +153,15 @@ impl fmt::Debug for ClusterId {
     }
 }
 
-/// Hash of everything that statements of a cluster's replicas depend on: the cluster's name, its members with all their
-/// keys, the number of faults, the protocol, and the schemes ([`Genesis`](crate::Genesis)). Every statement of a
-/// replica names it, so it is invalid in a cluster that differs in any of these.
+/// Hash of everything on which the meaning of a replica's statements depends: the cluster's name, its members with all
+/// their keys, the number of faults, the protocol, and the schemes ([`Genesis`](crate::Genesis)). Every statement of a
+/// replica contains it, so the statement is invalid in a cluster that differs in any of these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EpochId(pub Digest);
 
 impl EpochId {
-    /// Digest of the empty chain, at the root of every chain's hash links.
+    /// Returns the digest of the empty chain, the root of every chain's hash links.
     pub fn genesis(&self) -> Digest {
         let mut hasher = Hasher::new(tags::EMPTY_CHAIN);
         hasher.update(&self.0.0);

@@ -2,7 +2,7 @@
 //! codec.
 //!
 //! All other crates use these types, so they are small and mostly immutable. Each has exactly one encoding, defined by
-//! [`codec`] and covered by hashes and signatures. [`files`] replaces files for all crates that write some.
+//! [`codec`] and covered by hashes and signatures. [`files`] replaces files atomically for all crates.
 
 pub mod address;
 pub mod batch;

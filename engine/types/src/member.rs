@@ -20,13 +20,13 @@ pub struct Member {
     #[schemars(with = "String", extend("x-cluster" = true))]
     #[serde(default, with = "hexadecimal")]
     pub voting_key: Bytes,
-    /// Proof that it holds the private voting key, in hexadecimal; absent unless the scheme requires one.
+    /// Proof of possession of the private voting key, in hexadecimal; absent unless the scheme requires one.
     #[schemars(with = "String")]
     #[serde(default, with = "hexadecimal", skip_serializing_if = "Bytes::is_empty")]
     pub possession: Bytes,
 }
 
-/// Keys and proofs as configuration files have them.
+/// Serialisation of keys and proofs in configuration files.
 mod hexadecimal {
     use crate::digest::{decode_hex, encode_hex};
     use bytes::Bytes;

@@ -1,8 +1,8 @@
-//! Time that threads spend on cryptography, by primitive, and on sealing and opening what passes over a channel.
+//! CPU time that threads spend on cryptography, by primitive, and on encrypting and decrypting a channel's traffic.
 //!
-//! All work is counted, and a part of it is timed: reading a thread's clock costs as much as a short code. The estimate
-//! for the rest is in proportion. Every thread counts for itself. Nothing is timed before [`time_with`] is called, and
-//! nothing reads these figures but reports.
+//! All work is counted, and a sample of it is timed, because reading a thread's clock costs as much as a short MAC. The
+//! total is extrapolated from the sample. Each thread counts separately. Nothing is timed before [`time_with`] is
+//! called, and only reports read these figures.
 
 use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
@@ -13,19 +13,19 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Primitive {
-    /// Making a signature.
+    /// Creating a signature.
     Sign,
-    /// Verifying signatures one at a time.
+    /// Verifying signatures one by one.
     VerifySingle,
-    /// Verifying several signatures by one equation.
+    /// Verifying several signatures with one equation.
     VerifyBatch,
     /// Adding up signatures and their keys, and verifying the sum.
     VerifyAggregate,
-    /// Making and verifying message authentication codes.
+    /// Creating and verifying MACs.
     Mac,
-    /// SHA-256, apart from what signatures and codes hash themselves.
+    /// SHA-256, except within signatures and MACs.
     Hash,
-    /// Sealing and opening records and packets of an encrypted channel, once its handshake is complete.
+    /// Encrypting and decrypting the records and packets of an encrypted channel, after its handshake.
     Channel,
 }
 
@@ -40,8 +40,8 @@ impl Primitive {
         Primitive::Channel,
     ];
 
-    /// One of how many calls is timed. Primes, so that a period of the work is not missed. Two readings of a clock take
-    /// about 0.5 us, a signature from 5 us, a packet from 0.3 us, a code or a short hash 0.1 us.
+    /// Sampling interval: one of this many calls is timed. Primes, to avoid resonance with periodic work. Two clock
+    /// readings take about 0.5 us, a signature at least 5 us, a packet at least 0.3 us, a MAC or a short hash 0.1 us.
     const fn timed_one_in(self) -> u64 {
         match self {
             Primitive::Sign | Primitive::VerifySingle | Primitive::VerifyBatch | Primitive::VerifyAggregate => 7,
@@ -56,9 +56,9 @@ impl Primitive {
 pub struct Tally {
     /// Calls of the primitive.
     pub calls: u64,
-    /// Signatures or codes, or bytes hashed or sealed with an allowance for each call.
+    /// Signatures or MACs; or bytes hashed, encrypted or decrypted, plus an allowance per call.
     pub items: u64,
-    /// Items of the calls that were timed, and the processor time that these took.
+    /// Items of the timed calls, and the CPU time of these calls.
     pub timed_items: u64,
     pub timed_ns: u64,
 }
@@ -66,7 +66,7 @@ pub struct Tally {
 impl Tally {
     const NOTHING: Tally = Tally { calls: 0, items: 0, timed_items: 0, timed_ns: 0 };
 
-    /// Estimates the time of all items, in nanoseconds; `None` if there were some and none was timed.
+    /// Estimates the time of all items, in nanoseconds; `None` if there are items and none was timed.
     pub fn estimated_ns(&self) -> Option<f64> {
         match (self.items, self.timed_items) {
             (0, _) => Some(0.0),
@@ -94,7 +94,7 @@ impl Tally {
     }
 }
 
-/// Work of all kinds, in the order of [`Primitive::ALL`]. Kinds that another release does not know count as unused.
+/// Work of all kinds, in the order of [`Primitive::ALL`]. Kinds unknown to another release count as unused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Tally>")]
 pub struct Tallies([Tally; Primitive::ALL.len()]);
@@ -122,7 +122,7 @@ impl std::ops::AddAssign for Tallies {
     }
 }
 
-/// Returns the processor time of the calling thread, in nanoseconds.
+/// Returns the CPU time of the calling thread, in nanoseconds.
 pub type ThreadClock = fn() -> u64;
 
 static CLOCK: OnceLock<(ThreadClock, u64)> = OnceLock::new();
@@ -132,10 +132,10 @@ thread_local! {
         const { [const { Cell::new(Tally::NOTHING) }; Primitive::ALL.len()] };
 }
 
-/// Readings of the clock that say what a reading takes.
+/// Number of readings by which the cost of a clock reading is measured.
 const TRIAL_READINGS: usize = 32;
 
-/// Times a part of the work of this process from now on. Only the first clock counts.
+/// Samples the times of this process from now on. Only the first clock is used.
 pub fn time_with(clock: ThreadClock) {
     CLOCK.get_or_init(|| {
         let between = (0..TRIAL_READINGS).map(|_| {
@@ -151,11 +151,11 @@ pub fn of_this_thread() -> Tallies {
     TALLIES.with(|tallies| Tallies(Primitive::ALL.map(|primitive| tallies[primitive as usize].get())))
 }
 
-/// A call that is timed.
+/// Timer of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     clock: ThreadClock,
-    /// What a reading of the clock takes.
+    /// Cost of a clock reading.
     reading_ns: u64,
 }
 
@@ -189,16 +189,16 @@ pub(crate) fn count(primitive: Primitive, items: u64, timed_ns: Option<u64>) {
     });
 }
 
-/// Bytes that take as long as what is done for each record or packet, whatever its length.
+/// Fixed cost of a record or packet, as the number of bytes processed in the same time.
 const CHANNEL_BYTES_FOR_EACH: usize = 256;
 
-/// Returns the items of a call of [`Primitive::Channel`] that seals or opens this many bytes.
+/// Returns the items of a call of [`Primitive::Channel`] that encrypts or decrypts this many bytes.
 #[inline]
 pub fn channel_items(bytes: usize) -> usize {
     bytes + CHANNEL_BYTES_FOR_EACH
 }
 
-/// Runs `work`, which applies a primitive to this many signatures or codes, and counts it.
+/// Runs `work`, which applies a primitive to this many signatures or MACs, and counts it.
 pub fn measured<T>(primitive: Primitive, items: usize, work: impl FnOnce() -> T) -> T {
     let _stage = match primitive {
         Primitive::Sign => Some(stages::enter(Stage::Sign)),
@@ -206,7 +206,7 @@ pub fn measured<T>(primitive: Primitive, items: usize, work: impl FnOnce() -> T)
             Some(stages::enter(Stage::Authenticate))
         }
         Primitive::Mac => stages::enter_code(),
-        // A part of receiving and sending.
+        // Belongs to receiving or sending.
         Primitive::Channel => None,
         Primitive::Hash => Some(stages::enter(Stage::Hash)),
     };

@@ -1,4 +1,4 @@
-//! Configuration values that all replicas of a cluster must have equal, as replicas compare them when they connect.
+//! Configuration values that must be equal on all replicas of a cluster. Replicas compare them when they connect.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Maximum length of encoded parameters, in bytes: they fit into one packet of every transport.
+/// Maximum length of encoded parameters, in bytes, so that they fit into one packet of every transport.
 pub const MAX_PARAMETERS_BYTES: usize = 1100;
 /// Maximum length of a key or a value, in bytes.
 const MAX_TEXT_BYTES: usize = 127;
 
-/// Keys and values that must be equal on all replicas, in the order of the keys. Cheap to clone.
+/// Keys and values that must be equal on all replicas, ordered by key. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Parameters(Arc<BTreeMap<String, String>>);
 
-/// Key whose values differ. `None` for an end that does not know the key.
+/// A key with different values. `None` for an end that does not know the key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     pub key: String,
@@ -25,7 +25,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Makes a difference of a key that both ends know.
+    /// Creates the difference of a key known to both ends.
     pub fn new(key: &str, own: String, peer: String) -> Difference {
         Difference { key: key.to_owned(), own: Some(own), peer: Some(peer) }
     }
@@ -38,18 +38,17 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Joins differences to a sentence.
+/// Formats differences as a sentence.
 pub fn list(differences: &[Difference]) -> String {
     let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }
 
 impl Parameters {
-    /// Makes parameters of keys and values.
+    /// Creates parameters from keys and values.
     ///
     /// # Panics
-    /// If a text has characters other than printable ASCII or over 127 bytes, or all together exceed
-    /// [`MAX_PARAMETERS_BYTES`].
+    /// If a string is longer than 127 bytes or not printable ASCII, or the encoding exceeds [`MAX_PARAMETERS_BYTES`].
     pub fn new<K: Into<String>>(values: impl IntoIterator<Item = (K, String)>) -> Parameters {
         let values: BTreeMap<String, String> = values.into_iter().map(|(key, value)| (key.into(), value)).collect();
         let sound = values.iter().all(|(key, value)| is_text(key.as_bytes()) && is_text(value.as_bytes()));
@@ -66,14 +65,14 @@ impl Parameters {
         hasher.finish()
     }
 
-    /// Returns the encoding: each key and each value as a length of one byte and its text.
+    /// Returns the encoding: each key and each value as a one-byte length and its text.
     pub fn encode(&self) -> Vec<u8> {
         let texts = self.0.iter().flat_map(|(key, value)| [key, value]);
         texts.flat_map(|text| [&[text.len() as u8], text.as_bytes()].concat()).collect()
     }
 
-    /// Reads an [encoding](Parameters::encode) of another end. `None` if it is malformed, is not printable, or has keys
-    /// out of order.
+    /// Decodes another end's [encoding](Parameters::encode). `None` if it is malformed, not printable, or has keys out
+    /// of order.
     pub fn decode(mut bytes: &[u8]) -> Option<Parameters> {
         if bytes.len() > MAX_PARAMETERS_BYTES {
             return None;
@@ -95,7 +94,7 @@ impl Parameters {
         bytes.is_empty().then(|| Parameters(Arc::new(values)))
     }
 
-    /// Returns the own values of those keys of a peer's that have another value here.
+    /// Returns this end's values of the keys for which the peer has a different value.
     pub fn differing(&self, peer: &Parameters) -> Parameters {
         let differs = |(key, theirs): (&String, &String)| {
             let own = self.0.get(key).filter(|own| *own != theirs)?;

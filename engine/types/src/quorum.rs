@@ -2,14 +2,14 @@
 
 use thiserror::Error;
 
-/// The number of replicas and how many of them may be faulty.
+/// The number of replicas and the number of them that may be faulty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quorum {
     replicas: usize,
     faults: usize,
 }
 
-/// An impossible size of a committee.
+/// Invalid size of a committee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum QuorumError {
     /// Byzantine agreement needs n > 3f.
@@ -39,22 +39,22 @@ impl Quorum {
         Ok(Quorum { replicas, faults })
     }
 
-    /// Number of replicas, n.
+    /// Returns the number of replicas, n.
     pub fn replicas(self) -> usize {
         self.replicas
     }
 
-    /// Maximum number of faulty replicas, f.
+    /// Returns the maximum number of faulty replicas, f.
     pub fn faults(self) -> usize {
         self.faults
     }
 
-    /// The smallest integer greater than (n+f)/2: any two sets of this size share an honest replica.
+    /// Returns the smallest integer greater than (n+f)/2: any two sets of this size share an honest replica.
     pub fn quorum(self) -> usize {
         (self.replicas + self.faults) / 2 + 1
     }
 
-    /// f+1: any set of this size has an honest replica.
+    /// Returns f+1: any set of this size contains an honest replica.
     pub fn weak(self) -> usize {
         self.faults + 1
     }

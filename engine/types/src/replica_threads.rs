@@ -1,4 +1,4 @@
-//! The number of threads that a replica works on, and which stages of its work have threads of their own.
+//! The number of a replica's threads, and the assignment of work stages to them.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -10,22 +10,23 @@ use std::str::FromStr;
 pub const MAX_REPLICA_THREADS: u16 = 64;
 /// Maximum number of threads that [`ReplicaThreads::Auto`] gives a replica.
 pub const MAX_AUTO_REPLICA_THREADS: u16 = 4;
-/// Threads that [`ReplicaThreads::Auto`] gives a replica of a chain whose clients sign: the core's, and a verifier.
+/// Threads that [`ReplicaThreads::Auto`] gives a replica of a chain whose clients sign: the core's thread and a
+/// verifier.
 const AUTO_THREADS_OF_A_CHAIN: u16 = 2;
-/// Fewest threads with which several blocks in flight gain, if clients do not sign.
+/// Minimum number of threads from which protocols with several blocks in flight benefit, if clients do not sign.
 const MIN_AUTO_THREADS_WITHOUT_CLIENT_SIGNATURES: u16 = 3;
 
 /// Name of [`ReplicaThreads::Auto`].
 const AUTO: &str = "auto";
 
-/// Threads that a replica works on. Written as `auto` or as a whole number, in files and flags alike.
+/// Number of a replica's threads. Written as `auto` or as an integer, in files and flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum ReplicaThreads {
-    /// As many of the replica's share of the cores as its work gains from, up to [`MAX_AUTO_REPLICA_THREADS`]; one if
-    /// replicas outnumber cores.
+    /// As many threads as its work benefits from, limited by the replica's share of the cores and by
+    /// [`MAX_AUTO_REPLICA_THREADS`]; one if replicas outnumber cores.
     Auto,
-    /// This many, at least one; with one, everything happens in turn on the replica's own thread.
+    /// This many, at least one. With one, everything runs sequentially on the replica's own thread.
     Count(u16),
 }
 
@@ -36,7 +37,7 @@ impl Default for ReplicaThreads {
 }
 
 impl ReplicaThreads {
-    /// Returns the number of threads of each of `replicas` that share `cores`.
+    /// Returns the number of threads of each of `replicas` replicas that share `cores` cores.
     ///
     /// # Panics
     /// If there is no replica.
@@ -50,18 +51,18 @@ impl ReplicaThreads {
     }
 }
 
-/// Properties of a cluster that decide how many threads its replicas gain from.
+/// Properties of a cluster that determine how many threads its replicas benefit from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplicaWork {
-    /// Verifying clients' signatures is then the largest part of the work.
+    /// Whether clients sign; then verifying their signatures is the largest part of the work.
     pub clients_sign: bool,
-    /// Several blocks are agreed on at the same time. In a chain of blocks, each waits for the one before, and each
-    /// thread that a message passes through makes that wait longer.
+    /// Whether several blocks are agreed on concurrently. In a chain, each block waits for the one before, and each
+    /// thread that a message passes through lengthens that wait.
     pub blocks_overlap: bool,
 }
 
 impl ReplicaWork {
-    /// Returns the number of threads, at most `available`, with which no load was slower than with one (ADR 085).
+    /// Returns the largest number of threads, at most `available`, that made no load slower than one thread (ADR 085).
     fn useful_threads(self, available: u16) -> u16 {
         match (self.blocks_overlap, self.clients_sign) {
             (true, true) => available,
@@ -72,19 +73,20 @@ impl ReplicaWork {
     }
 }
 
-/// What a replica's threads do, besides the one that runs the core and executes commands.
+/// Stages of a replica's work that have their own threads, in addition to the core's thread, which also executes
+/// commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReplicaStages {
-    /// A thread reads from the network, decodes and hashes, and writes to the network.
+    /// Whether one thread reads from the network, decodes and hashes, and writes to the network.
     pub network: bool,
-    /// Threads that verify signatures.
+    /// Number of threads that verify signatures.
     pub verifiers: u16,
 }
 
 impl ReplicaStages {
-    /// Returns the stages that `threads` threads are for. The second thread verifies if clients sign, since verifying
-    /// is then the largest part of the work; otherwise it is the network's. From three on there is a thread for the
-    /// network, and the rest verify.
+    /// Returns the assignment of `threads` threads to stages. The second thread verifies if clients sign, since
+    /// verifying is then the largest part of the work; otherwise it serves the network. With three or more, one thread
+    /// serves the network, and the rest verify.
     ///
     /// # Panics
     /// If there is no thread.
@@ -107,7 +109,7 @@ impl fmt::Display for ReplicaThreads {
     }
 }
 
-/// Text or a number that is not a number of a replica's threads.
+/// Text or a number that is not a valid number of replica threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotReplicaThreads;
 
@@ -139,7 +141,7 @@ impl FromStr for ReplicaThreads {
     }
 }
 
-/// How the number is written in files.
+/// Representation of the number in files.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged, expecting = "`auto` or a whole number of threads")]
 enum Written {

@@ -1,4 +1,4 @@
-//! Replies with a seal: a replica's signature, or its code for one client.
+//! Authenticated replies: with a replica's signature, or its MAC for one client.
 
 use crate::client::{ReplicaReply, SEALED_KIND};
 use crate::codec::{DecodeError, Decoder, Encoder, WIRE_VERSION, Wire, decode_message};
@@ -8,11 +8,12 @@ use crate::limits::{MAX_FRAME_BYTES, MAX_SIGNATURE_BYTES};
 use crate::tags;
 use bytes::Bytes;
 
-/// Bytes of a frame beside its replies and its seal: version, kind, and two lengths.
+/// Overhead of a frame beyond its replies and its authenticator, in bytes: version, kind, and two lengths.
 pub const SEALED_OVERHEAD_BYTES: usize = 2 + 4 + 4;
 
-/// Bytes that a replica seals: a tag (16), the epoch (32), the replica (2), the client with its session (16), and the
-/// digest of the replies (32). So a seal is good for one epoch, one direction, one replica and one client.
+/// Bytes covered by a reply authenticator: a tag (16), the epoch (32), the replica (2), the client with its session
+/// (16), and the digest of the replies (32). So an authenticator is valid for one epoch, direction, replica and client
+/// only.
 pub type ReplyStatement = [u8; 16 + 32 + 2 + 16 + 32];
 
 /// Returns the statement about replies with this digest.
@@ -26,7 +27,7 @@ pub fn reply_statement(epoch: &EpochId, replica: ReplicaId, client: ClientId, re
     statement
 }
 
-/// Replies that one replica sent to one client together, with a seal for all of them.
+/// Replies sent together from one replica to one client, with an authenticator for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SealedReplies {
     /// At least one.
@@ -37,12 +38,12 @@ pub struct SealedReplies {
 }
 
 impl SealedReplies {
-    /// Encodes replies, each given as a message of its own, and the seal that `seal` makes for their digest.
+    /// Encodes replies, each given as a separate message, and the authenticator that `seal` returns for their digest.
     ///
     /// # Panics
     /// If there is no reply.
     pub fn encode(out: &mut Encoder, replies: &[Bytes], seal: impl FnOnce(&Digest) -> Bytes) -> Bytes {
-        assert!(!replies.is_empty(), "a seal is for at least one reply");
+        assert!(!replies.is_empty(), "an authenticator covers at least one reply");
         out.put_u8(WIRE_VERSION);
         out.put_u8(SEALED_KIND);
         out.put_count(replies.iter().map(|reply| reply.len() - 1).sum());
@@ -56,7 +57,7 @@ impl SealedReplies {
         out.take()
     }
 
-    /// Returns whether a frame claims to be sealed.
+    /// Returns whether a frame claims to be authenticated.
     pub fn is_sealed(frame: &[u8]) -> bool {
         frame.get(1) == Some(&SEALED_KIND)
     }
@@ -67,10 +68,10 @@ fn hasher() -> Hasher {
 }
 
 impl SealedReplies {
-    /// Decodes a frame. The seal is not verified.
+    /// Decodes a frame. The authenticator is not verified.
     ///
     /// # Errors
-    /// [`DecodeError`] if the frame is not sealed, or malformed.
+    /// [`DecodeError`] if the frame is not authenticated, or malformed.
     pub fn decode(frame: Bytes) -> Result<SealedReplies, DecodeError> {
         decode_message::<SealedReplies>(frame)
     }

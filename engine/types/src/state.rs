@@ -1,4 +1,4 @@
-//! Checkpointed states in chunks, so that a replica can fetch one piece by piece from any peer that has it.
+//! Checkpointed states in chunks, so that a replica can fetch a state piece by piece from any peer that has it.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
@@ -6,14 +6,14 @@ use crate::tags;
 use crate::wire;
 use bytes::Bytes;
 
-/// Length of each chunk of a state except the last.
+/// Length of each chunk of a state except the last, in bytes.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// Maximum length of a state.
+/// Maximum length of a state, in bytes.
 pub const MAX_STATE_BYTES: usize = 4 << 30;
 /// Maximum number of chunks of a state.
 pub const MAX_CHUNKS: usize = MAX_STATE_BYTES / CHUNK_BYTES;
 
-/// Length and chunk digests of a state, for verifying fetched chunks.
+/// Length and chunk digests of a state, used to verify fetched chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     bytes: u64,
@@ -30,7 +30,7 @@ impl Manifest {
         Manifest { bytes: state.len() as u64, chunks: state.chunks(CHUNK_BYTES).map(chunk_digest).collect() }
     }
 
-    /// Length of the whole state.
+    /// Returns the length of the whole state, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -39,12 +39,12 @@ impl Manifest {
         self.chunks.len() as u32
     }
 
-    /// Digests of the chunks in order.
+    /// Returns the digests of the chunks, in order.
     pub fn digests(&self) -> &[Digest] {
         &self.chunks
     }
 
-    /// Whether these are the bytes of the chunk with this index.
+    /// Returns whether these are the bytes of the chunk with this index.
     pub fn fits(&self, chunk: u32, bytes: &[u8]) -> bool {
         let index = chunk as usize;
         let rest = (self.bytes as usize).saturating_sub(index * CHUNK_BYTES);
@@ -53,7 +53,7 @@ impl Manifest {
             .is_some_and(|digest| bytes.len() == rest.min(CHUNK_BYTES) && chunk_digest(bytes) == *digest)
     }
 
-    /// Digest that a quorum signs in a checkpoint of this state.
+    /// Returns the digest that a quorum signs in a checkpoint of this state.
     pub fn digest(&self) -> Digest {
         let mut out = Encoder::with_capacity(16 + self.chunks.len() * size_of::<Digest>());
         self.encode(&mut out);

@@ -1,4 +1,4 @@
-//! A replica's report about itself, for operators and the laboratory.
+//! A replica's status report, for operators and the laboratory.
 
 use crate::digest::Digest;
 use crate::ids::{Height, ReplicaId, View};
@@ -12,62 +12,62 @@ use std::collections::BTreeMap;
 pub struct Status {
     pub replica: ReplicaId,
     pub view: View,
-    /// The leader it expects in its current view.
+    /// The expected leader of its current view.
     pub leader: ReplicaId,
     /// Height of the last executed block.
     pub height: Height,
-    /// Commands executed (duplicates not counted).
+    /// Executed commands, without duplicates.
     pub committed_commands: u64,
-    /// Blocks executed, empty ones included.
+    /// Executed blocks, including empty ones.
     pub committed_blocks: u64,
-    /// Views in which this replica timed out.
+    /// Number of views in which this replica timed out.
     pub view_timeouts: u64,
-    /// Single signature verifications, a quorum of k counting k.
+    /// Single signature verifications; a quorum of k counts k.
     pub verifications: u64,
-    /// Genuine certificates of peers verified; those found in the cache do not count.
+    /// Genuine certificates of peers that were verified, not counting those found in the cache.
     #[serde(default)]
     pub certificates_verified: u64,
-    /// Public keys added or subtracted to verify them, in schemes with aggregates.
+    /// Public keys added or subtracted for these verifications, in schemes with aggregates.
     #[serde(default)]
     pub key_additions: u64,
-    /// Cryptography of the replica's own thread and of those that verify signatures for it.
+    /// Cryptographic work of the replica's own thread and of its verifier threads.
     #[serde(default)]
     pub crypto: Tallies,
-    /// What the stages of its work took; only present if they are measured.
+    /// Costs of the stages of its work; only present if they are measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<StageCounts>,
-    /// Bytes handed to the network, framing included.
+    /// Bytes passed to the network, framing included.
     pub bytes_sent: u64,
-    /// Packets of Ethernet that the bytes of its TCP streams fill, if no two writes share one. 0 with other transports,
+    /// Ethernet packets filled by the bytes of its TCP streams, if no two writes share one. 0 with other transports,
     /// and in older versions.
     #[serde(default)]
     pub stream_packets: u64,
-    /// Messages handed to the network.
+    /// Messages passed to the network.
     pub messages_sent: u64,
-    /// Packets handed to the network, by a transport over packets.
+    /// Packets passed to the network, by a transport over packets.
     #[serde(default)]
     pub packets_sent: u64,
-    /// Of these, packets sent again.
+    /// Of these, retransmissions.
     #[serde(default)]
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over; `None` if the transport does not count them.
+    /// Number of retransmission timeouts; `None` if the transport does not count them.
     #[serde(default)]
     pub retransmission_timeouts: Option<u64>,
-    /// Smoothed round trips of the links to other replicas, in microseconds, as the transport or the kernel estimates
-    /// them.
+    /// Smoothed round-trip times of the links to other replicas, in microseconds, as estimated by the transport or the
+    /// kernel.
     #[serde(default)]
     pub round_trips_us: Vec<(ReplicaId, u64)>,
-    /// Handshakes that ended well, and how long they took together, in microseconds.
+    /// Successful handshakes, and their total duration, in microseconds.
     #[serde(default)]
     pub handshakes: u64,
     #[serde(default)]
     pub handshakes_us: u64,
     /// CPU time of the replica's threads, in nanoseconds.
     pub cpu_ns: u64,
-    /// CPU time of the threads that carry its load, by their stage.
+    /// CPU time of the threads that carry its load, by stage.
     #[serde(default)]
     pub threads: ThreadTimes,
-    /// Time that its core thread ran or waited for a processor, in nanoseconds; near wall time if it is the bottleneck.
+    /// Time that its core thread ran or was runnable, in nanoseconds; close to wall time if it is the bottleneck.
     pub busy_ns: u64,
     /// Heap allocations of its core thread; 0 if they are not counted.
     #[serde(default)]
@@ -75,9 +75,9 @@ pub struct Status {
     /// Bytes of these allocations.
     #[serde(default)]
     pub allocated_bytes: u64,
-    /// Highest resident memory of the process, in kilobytes.
+    /// Peak resident memory of the process, in kilobytes.
     pub peak_rss_kb: u64,
-    /// Peak memory of clients' links, in bytes: requests received and not yet served, and replies queued.
+    /// Peak memory of client links, in bytes: requests received and not yet served, and queued replies.
     #[serde(default)]
     pub client_memory_peak_bytes: u64,
     #[serde(default)]
@@ -85,33 +85,33 @@ pub struct Status {
     /// Time since its height last grew, in milliseconds.
     #[serde(default)]
     pub height_age_ms: u64,
-    /// Bundles of clients that it has and that are not executed, proposed or not.
+    /// Client bundles that it holds and that are not executed, proposed or not.
     #[serde(default)]
     pub waiting_bundles: u64,
-    /// How long its journal's latest writes took; `None` if it is in memory.
+    /// Durations of its journal's latest writes; `None` if it is in memory.
     #[serde(default)]
     pub journal_writes: Option<WriteTimes>,
-    /// Whether it does not vote, because it may not remember earlier votes.
+    /// Whether it abstains from voting, because it may have forgotten earlier votes.
     #[serde(default)]
     pub abstains: bool,
     /// Number of other replicas.
     #[serde(default)]
     pub peers: usize,
-    /// The other replicas that it has links to.
+    /// The other replicas to which it has links.
     #[serde(default)]
     pub connected: Vec<ReplicaId>,
-    /// Problems that an operator should look at, in sentences.
+    /// Problems that need an operator's attention, as sentences.
     #[serde(default)]
     pub attention: Vec<String>,
-    /// Dropped messages, by reason.
+    /// Number of dropped messages, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Proven misbehaviour, in sentences.
+    /// Proven misbehaviour, as sentences.
     pub evidence: Vec<String>,
-    /// Contradictions that prove nothing to others, in sentences: the votes carry MACs, which the reporting replica
-    /// could have made itself.
+    /// Contradictions that prove nothing to others, as sentences: the votes carry MACs, which the reporting replica
+    /// could have created itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hearsay: Vec<String>,
-    /// Rolling digest of everything executed, at sampled heights: equal histories have equal digests. Empty unless
+    /// Rolling digest of the execution history, at sampled heights: equal histories have equal digests. Empty unless
     /// requested.
     pub history: Vec<(Height, Digest)>,
     /// Only present if the history is requested; older versions never send it.
@@ -119,7 +119,7 @@ pub struct Status {
     pub settings: Option<Settings>,
 }
 
-/// How long the writes of a journal took: the latest 1,024, in microseconds.
+/// Durations of a journal's latest 1,024 writes, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriteTimes {
@@ -130,20 +130,20 @@ pub struct WriteTimes {
     /// 99th percentile.
     pub p99_us: u64,
     pub max_us: u64,
-    /// Time since the write under way began; 0 if there is none.
+    /// Duration so far of the write in progress; 0 if there is none.
     pub pending_us: u64,
 }
 
 impl WriteTimes {
-    /// Time that the median write may take before the disk counts as slow, in milliseconds: several rotations of a
-    /// magnetic disk.
+    /// Median write duration above which the disk is considered slow, in milliseconds: several rotations of a magnetic
+    /// disk.
     pub const SLOW_MS: u64 = 50;
-    /// Time after which a write counts as hanging, in milliseconds.
+    /// Duration after which a write is considered stuck, in milliseconds.
     pub const HANGING_MS: u64 = 2_000;
-    /// Number of writes from which on a median says something.
+    /// Minimum number of writes for a meaningful median.
     const MIN_WRITES: u64 = 16;
 
-    /// Returns what is wrong with the disk, as a sentence about the replica.
+    /// Returns the problem of the disk, as a sentence about the replica.
     pub fn attention(&self) -> Option<String> {
         let ms = |us: u64| us as f64 / 1e3;
         if self.pending_us >= Self::HANGING_MS * 1_000 {
@@ -158,14 +158,14 @@ impl WriteTimes {
     }
 }
 
-/// CPU time of a replica's threads by what they do, in nanoseconds. Short-lived threads and those of the journal are not
-/// here.
+/// CPU time of a replica's threads by their work, in nanoseconds, without short-lived threads and the journal's
+/// threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadTimes {
-    /// The thread of the core and of execution, which also does what has no thread of its own.
+    /// The core's thread, which also executes commands and does all work that has no separate thread.
     pub core_ns: u64,
-    /// The thread that drives the network; `None` if that is the core's.
+    /// The thread that drives the network; `None` if the core's thread does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_ns: Option<u64>,
     /// All threads that verify signatures.

@@ -1,10 +1,10 @@
-//! The tags of all hashes. A [`Hasher`](crate::Hasher) begins with one, so that no hash has two meanings.
+//! The tags of all hashes. Each [`Hasher`](crate::Hasher) begins with one, so that no hash has two meanings.
 //!
-//! Each tag is used in one place; a test over the sources of all crates finds a second one, and a tag that is not listed
-//! here. Only the reader of exports (`inspect/src/check`), which trusts no other code, computes some of the same hashes.
-//! Tests and examples have tags of their own, which begin with other letters.
+//! Each tag is used in one place; a test over the sources of all crates detects a second use and unlisted tags. Only
+//! the checker of exports (`inspect/src/check`), which trusts no other code, computes some of the same hashes. Tests
+//! and examples have separate tags, which begin with other letters.
 
-/// Declares the tags, and that no two are equal.
+/// Declares the tags, and checks that no two are equal.
 macro_rules! tags {
     ($($(#[$doc:meta])* $name:ident = $tag:literal,)+) => {
         $($(#[$doc])* pub const $name: [u8; 4] = *$tag;)+
@@ -31,9 +31,9 @@ tags! {
     BUNDLE = b"qB03",
     /// The name of a cluster.
     CLUSTER = b"qC01",
-    /// A challenge that a replica draws for a link.
+    /// A replica's challenge for a link.
     CHALLENGE = b"qC02",
-    /// Bytes that `quorate calibrate` hashes to measure the time.
+    /// Data that `quorate calibrate` hashes for timing.
     CALIBRATION = b"qC03",
     /// The genesis of a cluster.
     EPOCH = b"qE01",
@@ -45,7 +45,7 @@ tags! {
     EMPTY_CHAIN = b"qG01",
     /// A block.
     BLOCK = b"qH01",
-    /// The seed of an identity key that comes from a seed.
+    /// The seed of an identity key derived from a seed.
     IDENTITY_SEED = b"qI01",
     /// The id of a client with a key.
     CLIENT_KEY = b"qK01",
@@ -59,9 +59,9 @@ tags! {
     SIGNED = b"qN01",
     /// The parameters of a replica.
     PARAMETERS = b"qP01",
-    /// Keys of members, as replicas compare them.
+    /// Members' keys, as replicas compare them.
     MEMBER_KEYS = b"qP02",
-    /// A question that an answer names.
+    /// A query identified by an answer.
     QUESTION = b"qQ01",
     /// Replies that are authenticated together.
     SEALED_REPLIES = b"qR01",
@@ -97,7 +97,7 @@ tags! {
     PROGRAM = b"xexe",
     /// The input files of a run.
     INPUT = b"xinp",
-    /// The name of a row of results.
+    /// The name of a result row.
     ROW_NAME = b"xnam",
 }
 

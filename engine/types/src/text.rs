@@ -1,4 +1,4 @@
-//! Numbers and words for people, shells and terminals.
+//! Formatting of numbers and words for people, shells and terminals.
 
 use std::borrow::Cow;
 
@@ -27,14 +27,14 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns a foreign text with everything escaped that a terminal would act on or not show: control characters, among
-/// them ends of lines, and the characters that change the direction of a text or are invisible. It comes from a file,
-/// a peer, a client or a status, and whoever wrote it must not move the cursor, rename the window or forge lines.
+/// Returns a foreign text with all characters escaped that a terminal would act on or not show: control characters,
+/// including line ends, and characters that change the text direction or are invisible. The text comes from a file, a
+/// peer, a client or a status, whose author must not be able to move the cursor, rename the window or forge lines.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_except(text, "")
 }
 
-/// Returns a text of several lines as [`escaped`] does, but keeps the ends of its lines and its tabs.
+/// Like [`escaped`] for a text of several lines, but keeps line ends and tabs.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escaped_except(text, "\n\t")
 }
@@ -51,8 +51,8 @@ fn escaped_except<'a>(text: &'a str, kept: &str) -> Cow<'a, str> {
     Cow::Owned(out)
 }
 
-/// Returns bytes as a text from which they can be told: like [`escaped`], with two backslashes for one, and `\xNN` for
-/// each byte that is not part of UTF-8.
+/// Returns bytes as a text that represents them unambiguously: like [`escaped`], with two backslashes for one, and
+/// `\xNN` for each byte that is not part of valid UTF-8.
 pub fn escaped_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 16);
     for chunk in bytes.utf8_chunks() {
@@ -77,7 +77,7 @@ fn push_escape(out: &mut String, c: char) {
     }
 }
 
-/// Whether a terminal acts on a character, or shows nothing for it.
+/// Returns whether a terminal acts on a character, or shows nothing for it.
 fn is_unprintable(c: char) -> bool {
     let is_format = matches!(u32::from(c),
         0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb

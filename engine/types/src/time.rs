@@ -1,4 +1,4 @@
-//! Time as hosts pass it to state machines, which never read a clock.
+//! Time as passed by hosts to state machines, which never read a clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -13,7 +13,7 @@ impl Time {
         Time(millis * 1_000_000)
     }
 
-    /// Duration since `earlier`; zero if that is later.
+    /// Returns the duration since `earlier`; zero if that is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,9 +1,10 @@
-//! The macro that declares encodings. Beside it, an implementation of [`Wire`](crate::Wire) by hand is for a type whose
-//! parts depend on each other.
+//! The macro that declares encodings. Only types whose parts depend on each other implement [`Wire`](crate::Wire) by
+//! hand.
 
-/// Declares how a type is encoded: its fields in order, and in front of those of an enum's variant its number.
+/// Declares the encoding of a type: its fields in order; an enum's variant begins with its number.
 ///
-/// A field alone is encoded by its own [`Wire`](crate::Wire). Another one names its form and how errors call it:
+/// A field without a form is encoded by its own [`Wire`](crate::Wire). Other fields state their form and their name in
+/// errors:
 ///
 /// | form | encoding |
 /// |---|---|
@@ -12,10 +13,10 @@
 /// | `bytes["name", limit]` | the length in four bytes, and the bytes |
 /// | `text["name", limit]` | the same, of UTF-8 |
 /// | `list["name", limit, each]` | the count in four bytes, and the items, of at least `each` bytes |
-/// | `with[encode, decode]` | what `encode(&field, out)` writes and `decode(input)` reads |
+/// | `with[encode, decode]` | the output of `encode(&field, out)`, read by `decode(input)` |
 ///
-/// `check f` after a struct calls `f(&value, input)`, which refuses values. Variants that need code of their own follow
-/// the enum as arms of both matches, after `by hand |out, input|`: the compiler still misses an absent one.
+/// `check f` after a struct calls `f(&value, input)`, which can refuse values. Variants that need special code follow
+/// the enum as arms of both matches, after `by hand |out, input|`: the compiler still reports a missing one.
 #[macro_export]
 macro_rules! wire {
     (struct $name:ident { $($field:ident $(: $form:ident $of:tt)?),* $(,)? } $(check $check:path)?) => {

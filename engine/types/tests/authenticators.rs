@@ -1,5 +1,5 @@
-//! Coverage of a bundle's authenticator, as far as it can be tested without keys: its form, its digests and the signed
-//! statement.
+//! Coverage of a bundle's authenticator, as far as it can be tested without keys: its format, its digests and the
+//! signed statement.
 
 use bytes::Bytes;
 use proptest::prelude::*;

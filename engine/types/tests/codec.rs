@@ -1,4 +1,4 @@
-//! Properties of the codec for every type on the wire: each value has one encoding, and no input does harm.
+//! Properties of the codec for every wire type: each value has one encoding, and no input does harm.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -37,14 +37,13 @@ fn laws<T: Wire + PartialEq + Debug>(value: &T) {
     }
 }
 
-/// Small bytes mostly: as kinds, counts and lengths, they get past the first field, which uniformly random ones rarely
-/// do.
+/// Mostly small bytes: as kinds, counts and lengths, they pass the first field, which uniformly random ones rarely do.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![6 => Just(0u8), 3 => 1u8..4, 1 => any::<u8>()];
     prop_oneof![prop::collection::vec(byte, 0..300), prop::collection::vec(any::<u8>(), 0..300)]
 }
 
-/// Returns a digest of the encodings of some values, and of the errors about damaged ones.
+/// Returns a digest of the encodings of some values, and of the errors about damaged encodings.
 fn fingerprint<T: Wire + Debug>(strategy: impl Strategy<Value = T>) -> String {
     let (mut runner, mut hasher) = (TestRunner::deterministic(), Hasher::new(*b"test"));
     for _ in 0..FINGERPRINT_VALUES {
@@ -103,7 +102,7 @@ macro_rules! wire_types {
     )*};
 }
 
-/// A difference is another wire format, or another error; or the generators of the values have changed.
+/// A difference means another wire format or another error, or the generators of the values have changed.
 #[test]
 fn encodings_and_errors_are_those_of_this_version() {
     let expected: Vec<(&str, String)> =

@@ -1,4 +1,4 @@
-//! The index from digests to slots, against a map that does the same.
+//! The index from digests to slots, compared with an equivalent map.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ proptest! {
 }
 
 #[test]
-#[should_panic(expected = "only what is in the index is removed")]
+#[should_panic(expected = "only digests in the index are removed")]
 fn removing_what_is_not_there_is_our_own_bug() {
     let mut index = DigestIndex::new(1);
     index.insert(&digest(1), 7);

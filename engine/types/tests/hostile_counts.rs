@@ -15,7 +15,7 @@ thread_local! {
     static ALLOCATED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count of the bytes that each thread allocates.
+/// The system's allocator, which also counts the bytes allocated by each thread.
 struct Counting;
 
 fn count(bytes: usize) {
@@ -73,7 +73,7 @@ const CLAIMS: [usize; 10] = [
     0x0101_0101,
 ];
 
-/// Overwrites each four bytes of a message with each large count.
+/// Overwrites every four consecutive bytes of a message with each large count.
 fn claims_are_refused<T: Wire>(value: &T) {
     let message = encode_message(value);
     for at in 1..message.len().saturating_sub(3) {

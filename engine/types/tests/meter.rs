@@ -1,4 +1,4 @@
-//! Counts and estimates of cryptographic work. The clock is the test's own: it ticks only while work is done.
+//! Counts and estimates of cryptographic work. The test's own clock advances only while work is done.
 
 use quorate_types::Hasher;
 use quorate_types::meter::{Primitive, Tallies, Tally, measured, of_this_thread, time_with};

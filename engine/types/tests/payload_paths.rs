@@ -1,4 +1,4 @@
-//! Copied values equal shared ones and have memory of their own.
+//! Copied values equal shared ones and own their memory.
 
 use bytes::Bytes;
 use quorate_types::codec::{decode_message, decode_message_by, encode_message};

@@ -1,4 +1,4 @@
-//! Numbers of a replica's threads: how they are written, what `auto` means, and what the threads are for.
+//! Numbers of replica threads: their notation, the meaning of `auto`, and the stages assigned to the threads.
 
 use quorate_types::{
     MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads, ReplicaWork,

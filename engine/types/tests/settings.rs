@@ -1,4 +1,4 @@
-//! Keys of configurations: a field declares everything, and texts, checks and flags follow from it.
+//! Keys of configurations: a field is the only declaration, from which texts, checks and flags are derived.
 
 use quorate_types::settings::{
     CLUSTER, Flag, Key, REPRODUCTION, With, at, check_ranges, explain, json_schema, keys, select, set, to_markdown,
@@ -127,7 +127,7 @@ fn a_key_without_effect_names_the_key_that_decides() {
 #[test]
 fn parts_of_a_configuration_are_selected_and_set_by_their_paths() {
     let reported = select(&tree(&root()), keys::<Root>().iter().filter(|key| key.is_reported()));
-    assert_eq!(reported, json!({ "table": { "slots": 4 } }), "what is absent is not selected");
+    assert_eq!(reported, json!({ "table": { "slots": 4 } }), "an absent value is not selected");
     let mut tree = tree(&root());
     set(&mut tree, "more.slots", json!(5));
     let read: Root = serde_json::from_value(tree).expect("it is of its type");

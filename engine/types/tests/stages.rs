@@ -1,4 +1,4 @@
-//! Stages of a thread's work. The clocks are the test's own: they tick only while work is done.
+//! Stages of a thread's work. The test's own clocks advance only while work is done.
 
 use quorate_types::Hasher;
 use quorate_types::stages::{
@@ -12,11 +12,11 @@ thread_local! {
     static CPU_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Begins to measure on this thread. The rate of the test's counter is unknown, so all processor times are made long.
+/// Begins to measure on this thread. The rate of the test's counter is unknown, so all CPU times are made long.
 fn begin() {
     stages::switch_on(Clocks { name: "test", cycles: || CYCLES.get(), thread_cpu_ns: || CPU_NS.get() });
     CYCLES.set(CYCLES.get() + 1);
-    // Without time, the counter has no rate.
+    // The counter has no rate until time has passed.
     std::thread::sleep(Duration::from_millis(2));
     stages::begin_thread();
 }
@@ -25,7 +25,8 @@ fn pass(cycles: u64) {
     CYCLES.set(CYCLES.get() + cycles);
 }
 
-/// Runs `work` in each turn. `kept` says whether the thread has its processor in the turn of this number, from 1.
+/// Runs `work` in each iteration. `kept` returns whether the thread keeps its processor in the iteration with this
+/// number, from 1.
 fn turns(count: u64, kept: impl Fn(u64) -> bool, work: impl Fn()) -> StageCounts {
     for turn in 1..=count {
         stages::begin_turn(true);
@@ -41,11 +42,11 @@ fn cost(costs: &[StageCost], message: MessageKind, stage: Stage) -> (Option<u64>
     own.map_or((None, 0), |own| (own.cycles.map(|cycles| cycles.round() as u64), own.count))
 }
 
-/// A stage within another interrupts it, and a message within another too.
+/// A nested stage interrupts the outer one, and a nested message does too.
 #[test]
 fn times_are_exclusive() {
     begin();
-    // At this rate all that follows is too short for an interruption.
+    // At this rate everything that follows is too short for an interruption.
     drop(steady_rate());
     let counts = turns(
         TURNS_PER_SAMPLE * 10,
@@ -71,7 +72,7 @@ fn times_are_exclusive() {
                 pass(50);
             }
             pass(10);
-            // A second entry is the same message.
+            // A second entry belongs to the same message.
             let _stage = stages::enter(Stage::Hash);
             pass(7);
         },
@@ -91,7 +92,7 @@ fn times_are_exclusive() {
 }
 
 /// Returns a function from nanoseconds to cycles of the test's counter. The more time and cycles have passed, the less
-/// the rate changes by what a test adds.
+/// a test's additions change the rate.
 fn steady_rate() -> impl Fn(u64) -> u64 {
     pass(1 << 50);
     std::thread::sleep(Duration::from_millis(100));
@@ -99,7 +100,7 @@ fn steady_rate() -> impl Fn(u64) -> u64 {
     move |ns| (ns as f64 * rate) as u64
 }
 
-/// What another thread did on the processor is taken off the stage that it interrupted.
+/// Work of another thread on the same processor is subtracted from the interrupted stage.
 #[test]
 fn interruptions_are_taken_off_where_they_were() {
     begin();
@@ -134,7 +135,7 @@ fn interruptions_are_taken_off_where_they_were() {
     }
 }
 
-/// If many short stages are longer than the processor time, nobody knows which were interrupted.
+/// If many short stages together exceed the CPU time, it is unknown which were interrupted.
 #[test]
 fn a_turn_whose_times_do_not_add_up_does_not_count() {
     begin();
@@ -154,7 +155,8 @@ fn a_turn_whose_times_do_not_add_up_does_not_count() {
     assert_eq!(cost(&costs, MessageKind::None, Stage::Persist), (None, TURNS_PER_SAMPLE), "counted, but not timed");
 }
 
-/// Every second half of [`TURNS_PER_SAMPLE`] turns works: a sample at equal distances finds all of it, or nothing.
+/// Every second half of [`TURNS_PER_SAMPLE`] iterations works: an equidistant sample would find all of the work, or
+/// none.
 #[test]
 fn a_sample_does_not_keep_step_with_the_work() {
     begin();
@@ -196,7 +198,7 @@ fn work_of_another_thread_is_added_where_it_was_asked_for() {
         let _message = stages::message(MessageKind::Request, 3);
         stages::here().expect("the thread measures")
     };
-    // The rate of the counter follows from what has passed so far.
+    // The counter's rate follows from the time and cycles so far.
     pass(1 << 40);
     stages::add_elsewhere(place, Stage::Authenticate, 1_000_000);
     let costs = stages::of_this_thread().expect("the thread measures").costs();
@@ -206,7 +208,8 @@ fn work_of_another_thread_is_added_where_it_was_asked_for() {
     assert!(own.nanoseconds.is_some_and(|ns| ns > 0.0), "{own:?}");
 }
 
-/// Frames of several kinds share what a system call took by their number and bytes; those of clients have their own.
+/// Frames of several kinds divide the cost of a system call by their number and bytes; clients' frames have a separate
+/// one.
 #[test]
 fn frames_share_the_cost_of_moving_them() {
     let index = |kind: MessageKind| kind as usize;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::*;
 
-/// Returns everything that a statement covers: of an attached certificate, only its subject.
+/// Returns everything that a statement covers: only the subject of an attached certificate.
 fn meaning(
     epoch: &EpochId,
     subject: &Subject,

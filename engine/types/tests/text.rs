@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use quorate_types::text::{escaped, escaped_bytes, escaped_lines};
 
-/// Moves of the cursor, titles of windows, bells, deletions, ends of lines, other directions, invisible characters.
+/// Cursor movements, window titles, bells, deletions, line ends, text directions, invisible characters.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\n\t\u{8}\u{7f}\u{9b}31m\u{202e}\u{200b}\u{feff}\u{2028}";
 
 #[test]

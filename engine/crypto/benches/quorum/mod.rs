@@ -1,4 +1,4 @@
-//! A committee with the votes of a quorum, and what the libraries' primitives alone do with them.
+//! A committee with the votes of a quorum, and the same work done by the libraries' primitives alone.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};
@@ -11,10 +11,10 @@ use quorate_crypto::{Claim, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKin
 use quorate_types::{Address, Attachment, Committee, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::hint::black_box;
 
-/// Sizes of committees that certificates are measured for.
+/// Committee sizes for which certificates are measured.
 pub const SIZES: [usize; 4] = [4, 16, 40, 80];
 
-/// Returns the keys of `count` members, the same in each call.
+/// Returns the keys of `count` members, the same ones in each call.
 pub fn members(kind: SchemeKind, count: usize) -> Vec<ReplicaKeys> {
     let seed = |member: u64| {
         let mut seed = [0; SEED_BYTES];
@@ -35,13 +35,13 @@ pub struct Quorum {
     signatures: Vec<Vec<u8>>,
 }
 
-/// The primitives that do a scheme's work, with what they need.
+/// The primitives that do a scheme's work, with their inputs.
 pub enum Floor {
-    /// Each signature is verified on its own.
+    /// Each signature is verified alone.
     OneByOne,
-    /// The equation of a batch.
+    /// The batch equation.
     Batch(KeyTable),
-    /// Reading and adding up the signatures, hashing, and two pairings; the sum of the signers' keys is known.
+    /// Decoding and adding up the signatures, hashing, and two pairings; the sum of the signers' keys is known.
     Sum { keys: Box<PublicKey>, proof: [u8; 48] },
 }
 
@@ -100,7 +100,7 @@ impl Quorum {
         (0..self.signatures.len() as u16).map(ReplicaId).collect()
     }
 
-    /// Verifies votes and makes their proof.
+    /// Verifies votes and creates their proof.
     ///
     /// # Panics
     /// If one is not genuine.
@@ -131,7 +131,7 @@ impl Quorum {
         Floor::OneByOne
     }
 
-    /// Does with the votes what their assembly into a certificate cannot do without.
+    /// Performs the minimum work of assembling the votes into a certificate.
     ///
     /// # Panics
     /// If one is not genuine.
@@ -142,7 +142,7 @@ impl Quorum {
         }
     }
 
-    /// Does what verifying their certificate cannot do without.
+    /// Performs the minimum work of verifying their certificate.
     ///
     /// # Panics
     /// If it is not valid.

@@ -1,7 +1,7 @@
-//! Safe wrappers of the few functions of AWS-LC that the schemes need, and the only unsafe code of this crate.
+//! Safe wrappers of the AWS-LC functions that the schemes need.
 //!
-//! The crate `aws-lc-rs` signs ECDSA with random nonces only, and makes no RSA key below 2048 bits or from a seed, so
-//! the C interface is called directly ([ADR 053](../../../docs/adr/053-voting-schemes.md)).
+//! The crate `aws-lc-rs` signs ECDSA with random nonces only, and generates no RSA key below 2048 bits or from a seed,
+//! so the C interface is called directly ([ADR 053](../../../docs/adr/053-voting-schemes.md)).
 
 pub mod mac;
 mod p256;
@@ -16,11 +16,11 @@ use sha2::{Digest, Sha256};
 use std::ptr::NonNull;
 use zeroize::Zeroizing;
 
-/// Length of Ed25519's seed and of its public key.
+/// Length of an Ed25519 seed and of a public key, in bytes.
 const ED25519_BYTES: usize = 32;
 const ED25519_SIGNATURE_BYTES: usize = 64;
 
-/// An object of AWS-LC, freed when dropped.
+/// An AWS-LC object, freed when dropped.
 struct Owned<T> {
     pointer: NonNull<T>,
     free: unsafe extern "C" fn(*mut T),
@@ -39,7 +39,7 @@ impl<T> Owned<T> {
         self.pointer.as_ptr()
     }
 
-    /// Gives the ownership away.
+    /// Releases ownership.
     fn release(self) -> *mut T {
         let pointer = self.get();
         std::mem::forget(self);
@@ -54,7 +54,7 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// A number; its memory is wiped when it is dropped.
+/// A big number; its memory is wiped when dropped.
 struct Number(Owned<ffi::BIGNUM>);
 
 impl Number {
@@ -65,9 +65,9 @@ impl Number {
         Number(unsafe { Owned::new(ffi::BN_new(), ffi::BN_clear_free) }.expect("memory for a number"))
     }
 
-    /// Reads a number in big-endian bytes.
+    /// Decodes a number from big-endian bytes.
     fn read(bytes: &[u8]) -> Number {
-        // SAFETY: the pointer and the length are those of a slice; the new number is owned here.
+        // SAFETY: pointer and length belong to a slice; the new number is owned here.
         let number = unsafe { ffi::BN_bin2bn(bytes.as_ptr(), bytes.len(), std::ptr::null_mut()) };
         // SAFETY: as above.
         Number(unsafe { Owned::new(number, ffi::BN_clear_free) }.expect("memory for a number"))
@@ -78,16 +78,16 @@ impl Number {
     }
 }
 
-/// Writes a number in big-endian bytes with leading zeros; false if it is longer than `out`.
+/// Encodes a number as big-endian bytes with leading zeros; false if it is longer than `out`.
 ///
 /// # Safety
 /// `number` is a valid number.
 unsafe fn write(number: *const ffi::BIGNUM, out: &mut [u8]) -> bool {
-    // SAFETY: the pointer and the length are those of a slice.
+    // SAFETY: pointer and length belong to a slice.
     unsafe { ffi::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), number) == 1 }
 }
 
-/// Empties this thread's queue of errors, to which every refused signature adds an entry.
+/// Clears this thread's error queue, to which every refused signature adds an entry.
 fn forget_errors() {
     // SAFETY: has no preconditions.
     unsafe { ffi::ERR_clear_error() }
@@ -97,7 +97,7 @@ fn sha256(message: &[u8]) -> [u8; 32] {
     Sha256::digest(message).into()
 }
 
-/// A private key of Ed25519: the seed, then the public key.
+/// An Ed25519 private key: the seed, then the public key.
 pub(crate) struct Ed25519Secret(Box<Zeroizing<[u8; 2 * ED25519_BYTES]>>);
 
 impl Ed25519Secret {

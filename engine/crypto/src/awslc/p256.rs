@@ -1,11 +1,11 @@
-//! ECDSA over P-256 with SHA-256, nonces of RFC 6979, and s in the lower half.
+//! ECDSA over P-256 with SHA-256, deterministic nonces (RFC 6979), and low s.
 
 use super::{Number, Owned, ffi, forget_errors, sha256, write};
 use crate::rfc6979::Nonces;
 use std::ptr::{null, null_mut};
 use zeroize::Zeroizing;
 
-/// Length of a scalar, and of a coordinate.
+/// Length of a scalar and of a coordinate, in bytes.
 const SCALAR_BYTES: usize = 32;
 const PUBLIC_KEY_BYTES: usize = 1 + SCALAR_BYTES;
 const SIGNATURE_BYTES: usize = 2 * SCALAR_BYTES;
@@ -15,7 +15,7 @@ pub(crate) const ORDER: [u8; SCALAR_BYTES] = [
     0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6, 0xfa,
     0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
-/// Half of the order, rounded down: the greatest s that is accepted.
+/// Half of the order, rounded down: the greatest accepted s.
 const HALF_ORDER: [u8; SCALAR_BYTES] = [
     0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde, 0x73, 0x7d,
     0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
@@ -58,14 +58,14 @@ impl Key {
 pub(crate) struct P256Public(Key);
 
 impl P256Public {
-    /// Decodes a compressed point; `None` if it is none of the curve, or the identity.
+    /// Decodes a compressed point; `None` if it is not on the curve, or is the identity.
     pub(crate) fn decode(encoded: &[u8]) -> Option<P256Public> {
         if encoded.len() != PUBLIC_KEY_BYTES || !matches!(encoded[0], 2 | 3) {
             return None;
         }
         let key = Key::new();
         let point = key.point();
-        // SAFETY: group, point and key are valid, and the pointer and the length are those of a slice.
+        // SAFETY: group, point and key are valid, and pointer and length belong to a slice.
         let sound = unsafe {
             ffi::EC_POINT_oct2point(key.group(), point.get(), encoded.as_ptr(), encoded.len(), null_mut()) == 1
                 && ffi::EC_KEY_set_public_key(key.get(), point.get()) == 1
@@ -76,7 +76,7 @@ impl P256Public {
         sound.then_some(P256Public(key))
     }
 
-    /// Verifies r and s, of 32 bytes each. An s in the upper half is refused: it is a second form of a signature.
+    /// Verifies r and s, 32 bytes each. A high s is refused, because it would be a second form of a signature.
     pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         if signature.len() != SIGNATURE_BYTES || signature[SCALAR_BYTES..] > HALF_ORDER[..] {
             return false;
@@ -116,7 +116,7 @@ impl P256Secret {
         let point = key.point();
         let mut public_key = [0; PUBLIC_KEY_BYTES];
         let form = ffi::point_conversion_form_t::POINT_CONVERSION_COMPRESSED;
-        // SAFETY: group, point, number and key are valid, and the length is that of the array.
+        // SAFETY: group, point, number and key are valid, and the length is the array's.
         let sound = unsafe {
             ffi::EC_POINT_mul(key.group(), point.get(), number.get(), null(), null(), null_mut()) == 1
                 && ffi::EC_KEY_set_private_key(key.get(), number.get()) == 1
@@ -142,14 +142,14 @@ impl P256Secret {
         &self.public_key
     }
 
-    /// Signs with the nonces of RFC 6979. The function's long name warns of nonces that are known or repeated, which
-    /// these are not; its arithmetic is that of the ordinary function, in constant time.
+    /// Signs with the nonces of RFC 6979. The function's long name warns of known or repeated nonces, which these are
+    /// not; its arithmetic is the same as the ordinary function's, in constant time.
     pub(crate) fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         let digest = sha256(message);
         let mut nonces = Nonces::new(&self.scalar, &digest, &ORDER);
         loop {
             let nonce = nonces.next();
-            // SAFETY: the key is valid, and pointers and lengths are those of arrays; the new object is owned here.
+            // SAFETY: the key is valid, and pointers and lengths belong to arrays; the new object is owned here.
             let pair = unsafe {
                 let signed = ffi::ECDSA_sign_with_nonce_and_leak_private_key_for_testing(
                     digest.as_ptr(),
@@ -160,7 +160,7 @@ impl P256Secret {
                 );
                 Owned::new(signed, ffi::ECDSA_SIG_free)
             };
-            // Fails only if r or s is zero: RFC 6979 takes the next nonce then.
+            // Fails only if r or s is zero; then RFC 6979 continues with the next nonce.
             let Some(pair) = pair else { continue };
             let mut signature = [0; SIGNATURE_BYTES];
             let (r, s) = signature.split_at_mut(SCALAR_BYTES);
@@ -176,7 +176,7 @@ impl P256Secret {
     }
 }
 
-/// Subtracts from the order. The number is not zero.
+/// Replaces a nonzero number by the order minus the number.
 fn negate(number: &mut [u8]) {
     let mut borrow = 0;
     for (byte, order) in number.iter_mut().zip(ORDER).rev() {

@@ -1,4 +1,4 @@
-//! RSA signatures of PKCS #1 version 1.5 with SHA-256, and keys of RSA with the public exponent 65537.
+//! RSA signatures of PKCS #1 version 1.5 with SHA-256, and RSA keys with the public exponent 65537.
 
 use super::{Number, Owned, ffi, forget_errors, sha256, write};
 use sha2::{Digest, Sha512};
@@ -8,11 +8,11 @@ use zeroize::Zeroizing;
 /// The public exponent of every key: the fourth Fermat prime.
 const EXPONENT: u64 = 65_537;
 const EXPONENT_BYTES: [u8; 3] = [1, 0, 1];
-/// Bytes of an encoded private key of 2,048 bits at most.
+/// Maximum length of an encoded 2,048-bit private key, in bytes.
 const MAX_ENCODED_BYTES: usize = 1_200;
 
-/// A key object that no function changes after its creation but its own cache of Montgomery's numbers and of blinding,
-/// which it guards with a lock.
+/// A key object that no function changes after its creation, except for its own caches of Montgomery and blinding
+/// values, which it guards with a lock.
 struct Key(Owned<ffi::RSA>);
 
 // SAFETY: AWS-LC allows several threads to sign and verify with one key.
@@ -55,7 +55,7 @@ impl RsaPublic {
             return false;
         }
         let digest = sha256(message);
-        // SAFETY: the key is valid, and pointers and lengths are those of slices.
+        // SAFETY: the key is valid, and pointers and lengths belong to slices.
         let valid = unsafe {
             ffi::RSA_verify(
                 ffi::NID_sha256,
@@ -80,10 +80,10 @@ pub(crate) struct RsaSecret {
 }
 
 impl RsaSecret {
-    /// Decodes the structure RSAPrivateKey of RFC 8017, and checks it; `None` if it is not a key with a modulus of
-    /// `bits` bits and the exponent 65537.
+    /// Decodes and checks an RSAPrivateKey structure of RFC 8017; `None` if it is not a key with a modulus of `bits`
+    /// bits and the exponent 65537.
     pub(crate) fn decode(encoded: &[u8], bits: usize) -> Option<RsaSecret> {
-        // SAFETY: the pointer and the length are those of a slice; the new key is owned here.
+        // SAFETY: pointer and length belong to a slice; the new key is owned here.
         let key =
             unsafe { Owned::new(ffi::RSA_private_key_from_bytes(encoded.as_ptr(), encoded.len()), ffi::RSA_free) };
         if key.is_none() {
@@ -105,8 +105,8 @@ impl RsaSecret {
     }
 
     /// Derives a key with a modulus of `bits` bits from a seed: two primes with their two highest bits set, each the
-    /// first fit of a stream of candidates. Only comparisons and divisions by small numbers depend on the primes in
-    /// time.
+    /// first suitable candidate of a stream. Only comparisons and divisions by small numbers take a time that depends
+    /// on the primes.
     pub(crate) fn derive(seed: &[u8], bits: usize) -> RsaSecret {
         let arithmetic = Arithmetic::new();
         let mut candidates = Candidates::new(seed, bits);
@@ -165,7 +165,7 @@ impl RsaSecret {
         signature
     }
 
-    /// Encodes the structure RSAPrivateKey of RFC 8017.
+    /// Encodes the RSAPrivateKey structure of RFC 8017.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let (mut bytes, mut length) = (null_mut(), 0);
         // SAFETY: the key is valid; the new bytes are owned here, and `OPENSSL_free` wipes and frees them.
@@ -179,7 +179,7 @@ impl RsaSecret {
     }
 }
 
-/// A stream of odd numbers with their two highest bits set, by SHA-512 over a seed and a counter.
+/// A stream of odd numbers with their two highest bits set, derived by SHA-512 from a seed and a counter.
 struct Candidates {
     start: Sha512,
     block: u64,
@@ -206,7 +206,7 @@ impl Candidates {
     }
 }
 
-/// Arithmetic with large numbers. A failure is a lack of memory, and panics.
+/// Big-number arithmetic. It fails only for lack of memory, and then panics.
 struct Arithmetic(Owned<ffi::BN_CTX>);
 
 impl Arithmetic {
@@ -215,7 +215,7 @@ impl Arithmetic {
         Arithmetic(unsafe { Owned::new(ffi::BN_CTX_new(), ffi::BN_CTX_free) }.expect("memory for a context"))
     }
 
-    /// Returns the first candidate that is a prime p with e and p - 1 coprime.
+    /// Returns the first candidate that is a prime p such that e and p - 1 are coprime.
     fn prime(&self, candidates: &mut Candidates) -> Number {
         loop {
             let candidate = Number::read(&candidates.next());
@@ -273,7 +273,7 @@ impl Arithmetic {
     /// Returns the inverse of `number` modulo a prime by Fermat's theorem.
     fn inverse(&self, number: &Number, prime: &Number) -> Number {
         let (result, exponent) = (Number::zero(), self.less_one(&self.less_one(prime)));
-        // SAFETY: the numbers and contexts are valid; the new context of Montgomery's numbers is owned here.
+        // SAFETY: the numbers and contexts are valid; the new Montgomery context is owned here.
         let done = unsafe {
             let montgomery =
                 Owned::new(ffi::BN_MONT_CTX_new_consttime(prime.get(), self.0.get()), ffi::BN_MONT_CTX_free);

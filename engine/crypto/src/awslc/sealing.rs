@@ -1,4 +1,4 @@
-//! Primitives to encrypt files with a passphrase.
+//! Primitives for encrypting files with a passphrase.
 
 use super::mac::hkdf_sha256;
 use super::{Owned, ffi, forget_errors};
@@ -7,18 +7,18 @@ use zeroize::Zeroizing;
 
 pub(crate) const KEY_BYTES: usize = 32;
 pub(crate) const NONCE_BYTES: usize = 12;
-/// Bytes by which a sealed message is longer.
+/// Overhead of an encrypted message, in bytes.
 pub(crate) const TAG_BYTES: usize = 16;
 const SCRYPT_BLOCK: u64 = 8;
-/// Memory of scrypt in addition to its blocks.
+/// Memory of scrypt beyond its blocks, in bytes.
 const SCRYPT_SPARE_BYTES: usize = 1 << 20;
 
 /// Derives a key from a passphrase by scrypt with r = 8 and p = 1, which takes 2^(`log_n` + 10) bytes of memory; `None`
-/// if there is not so much.
+/// if not enough memory is available.
 pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u32) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     let memory = (128 * SCRYPT_BLOCK as usize).checked_shl(log_n)? + SCRYPT_SPARE_BYTES;
-    // SAFETY: all pointers and lengths are those of slices.
+    // SAFETY: all pointers and lengths belong to slices.
     let done = unsafe {
         ffi::EVP_PBE_scrypt(
             passphrase.as_ptr().cast(),
@@ -44,10 +44,10 @@ pub(crate) fn sealing_key(secret: &[u8], salt: &[u8], info: &[u8]) -> Zeroizing<
     key
 }
 
-/// Returns the code of HMAC with SHA-256.
+/// Returns the HMAC-SHA-256 of a message.
 pub(crate) fn tag_sha256(key: &[u8; KEY_BYTES], message: &[u8]) -> [u8; 32] {
     let (mut tag, mut length) = ([0; 32], 0);
-    // SAFETY: all pointers and lengths are those of slices; a code of SHA-256 has 32 bytes.
+    // SAFETY: all pointers and lengths belong to slices; HMAC-SHA-256 writes 32 bytes.
     let done = unsafe {
         ffi::HMAC(
             ffi::EVP_sha256(),
@@ -63,7 +63,7 @@ pub(crate) fn tag_sha256(key: &[u8; KEY_BYTES], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Compares two codes in a time that does not depend on their contents.
+/// Compares two tags in constant time.
 pub(crate) fn is_equal(one: &[u8; 32], other: &[u8; 32]) -> bool {
     // SAFETY: both have 32 bytes.
     unsafe { ffi::CRYPTO_memcmp(one.as_ptr().cast(), other.as_ptr().cast(), 32) == 0 }
@@ -84,7 +84,7 @@ impl Sealer {
 
     pub fn seal(&self, nonce: &[u8; NONCE_BYTES], message: &[u8]) -> Vec<u8> {
         let (mut sealed, mut length) = (vec![0; message.len() + TAG_BYTES], 0);
-        // SAFETY: all pointers and lengths are those of slices.
+        // SAFETY: all pointers and lengths belong to slices.
         let done = unsafe {
             ffi::EVP_AEAD_CTX_seal(
                 self.0.get(),
@@ -99,14 +99,14 @@ impl Sealer {
                 0,
             )
         };
-        assert!(done == 1 && length == sealed.len(), "a message of this length can be sealed");
+        assert!(done == 1 && length == sealed.len(), "a message of this length can be encrypted");
         sealed
     }
 
     /// Returns the message; `None` if the key is wrong or the bytes are damaged.
     pub fn open(&self, nonce: &[u8; NONCE_BYTES], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (mut message, mut length) = (Zeroizing::new(vec![0; sealed.len().checked_sub(TAG_BYTES)?]), 0);
-        // SAFETY: all pointers and lengths are those of slices.
+        // SAFETY: all pointers and lengths belong to slices.
         let done = unsafe {
             ffi::EVP_AEAD_CTX_open(
                 self.0.get(),

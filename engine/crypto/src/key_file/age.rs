@@ -1,16 +1,16 @@
-//! Files encrypted with a passphrase, in the format age v1 (<https://c2sp.org/age>) with its recipient `scrypt`, so
-//! that `age --decrypt` reads them, and files of `age --encrypt --passphrase` can be read.
+//! Files encrypted with a passphrase, in the format age v1 (<https://c2sp.org/age>) with its recipient type `scrypt`,
+//! so that `age --decrypt` reads them, and quorate reads files of `age --encrypt --passphrase`.
 //!
 //! ```text
 //! age-encryption.org/v1
 //! -> scrypt <salt> <work factor>
-//! <the file key, sealed with a key from the passphrase>
-//! --- <code of the lines above>
-//! <nonce of 16 bytes> <payload, sealed>
+//! <the file key, encrypted with a key derived from the passphrase>
+//! --- <MAC of the lines above>
+//! <16-byte nonce> <payload, encrypted>
 //! ```
 //!
-//! Salt, sealed file key and code are in base64 without padding. A payload of more than 64 KiB would have several
-//! chunks; key files are shorter, so only one is read and written. Armour is not supported.
+//! Salt, encrypted file key and MAC are in base64 without padding. A payload of more than 64 KiB would have several
+//! chunks; key files are shorter, so only one is supported. Armour is not supported.
 
 use crate::awslc::sealing::{NONCE_BYTES, Sealer, TAG_BYTES, is_equal, scrypt, sealing_key, tag_sha256};
 use crate::error::CryptoError;
@@ -19,22 +19,22 @@ use zeroize::Zeroizing;
 
 /// The first line of an encrypted file.
 const FIRST_LINE: &[u8] = b"age-encryption.org/v1\n";
-/// Binary logarithm of scrypt's cost in files that this program writes: 128 MiB of memory, about 0.4 s.
+/// Binary logarithm of scrypt's cost for new files: 128 MiB of memory, about 0.4 s.
 const WORK_FACTOR: u32 = 17;
-/// Maximum cost of a file to read: 1 GiB of memory, some seconds.
+/// Maximum cost accepted when reading: 1 GiB of memory, some seconds.
 const MAX_WORK_FACTOR: u32 = 20;
 const SALT_LABEL: &[u8] = b"age-encryption.org/v1/scrypt";
 const SALT_BYTES: usize = 16;
 const FILE_KEY_BYTES: usize = 16;
 const PAYLOAD_NONCE_BYTES: usize = 16;
-/// Maximum length of a chunk without its tag.
+/// Maximum length of a chunk without its tag, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Nonce of the first chunk, which is also the last.
 const ONLY_CHUNK: [u8; NONCE_BYTES] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// Bytes by which an encrypted file is longer than its contents, at most.
+/// Maximum overhead of an encrypted file over its contents, in bytes.
 pub(super) const MAX_OVERHEAD_BYTES: usize = 256;
 
-/// Reason why an encrypted file cannot be opened.
+/// Reason why an encrypted file cannot be decrypted.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum AgeFault {
     #[error("it is an age file, but not one for a passphrase; help: encrypt it with `quorate keys encrypt`")]
@@ -109,7 +109,7 @@ struct Header<'a> {
     work_factor: u32,
     wrapped: Vec<u8>,
     code: [u8; 32],
-    /// What the code covers.
+    /// The bytes covered by the MAC.
     coded: &'a [u8],
     payload: &'a [u8],
 }
@@ -163,7 +163,7 @@ fn encode(bytes: &[u8]) -> String {
     bytes.chunks(3).map(digits).collect()
 }
 
-/// Decodes base64 without padding; `None` if it is not the encoding of any bytes.
+/// Decodes base64 without padding; `None` if it is not valid.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
     for chunk in text.as_bytes().chunks(4) {

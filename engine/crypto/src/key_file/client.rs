@@ -1,4 +1,4 @@
-//! Private keys of clients on disk.
+//! Client private keys on disk.
 //!
 //! ```text
 //! quorate client key, version 1
@@ -9,7 +9,7 @@
 //! certificate = 128 hexadecimal digits, if the client was certified
 //! ```
 //!
-//! The file of a certifier has the same fields except the last, and the first line `quorate certifying key, version 1`.
+//! A certifier's file has the same fields except the last, and the first line `quorate certifying key, version 1`.
 
 use super::fields::{Fields, Form, Text};
 use super::passphrase::Passphrases;
@@ -67,7 +67,7 @@ impl ClientKeys {
     /// Returns the identity of one run of the client.
     ///
     /// # Errors
-    /// As [`ClientIdentity::of_run`].
+    /// The errors of [`ClientIdentity::of_run`].
     pub fn identity(self) -> Result<ClientIdentity, crate::CryptoError> {
         ClientIdentity::of_run(&self.cluster, self.key, self.certificate.as_ref())
     }
@@ -96,10 +96,10 @@ pub fn read(path: &Path, cluster: &ClusterId, passphrases: &Passphrases) -> Resu
     Ok(keys)
 }
 
-/// Writes the key of a cluster's certifier, as [`write`].
+/// Writes the key of a cluster's certifier, like [`write`].
 ///
 /// # Errors
-/// As [`write`].
+/// The errors of [`write`].
 pub fn write_certifier(path: &Path, cluster: &ClusterId, key: &KeyPair) -> Result<(), KeyFileError> {
     let mut text = Text::new(&CERTIFIER, "Anyone who reads this file can admit clients to the cluster.");
     text.put("cluster", &cluster.0.to_hex());

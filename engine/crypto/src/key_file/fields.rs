@@ -30,13 +30,13 @@ impl Form {
     }
 }
 
-/// Text of a key file that is being written.
+/// Text of a key file being written.
 pub(super) struct Text(Zeroizing<String>);
 
 impl Text {
     /// Begins with the first line, and `warning` as a comment.
     pub fn new(form: &Form, warning: &str) -> Text {
-        // Never grows, so no copy of the secrets stays behind in freed memory.
+        // Never reallocates, so no copy of the secrets stays behind in freed memory.
         let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES));
         [form.header, form.version, "\n# ", warning, "\n"].into_iter().for_each(|part| text.push_str(part));
         Text(text)
@@ -61,7 +61,7 @@ impl Text {
     }
 }
 
-/// The line and value of each field of a text, in the order of the form.
+/// The line and value of each field, in the order of the form.
 pub(super) struct Fields<'a> {
     form: &'a Form,
     found: Vec<Option<(usize, &'a str)>>,
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// Returns a field's value, or `None` if it is missing. `why` says what is wrong with a value that does not parse.
+    /// Returns a field's value, or `None` if it is missing. `why` describes the fault of a value that does not parse.
     pub fn optional<T>(
         &self,
         name: &'static str,
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         self.optional(name, why, parse)?.ok_or(KeyFileFault::Missing(name))
     }
 
-    /// Returns the names and values of the fields, without those of private keys.
+    /// Returns the names and values of all fields except private keys.
     pub fn public(&self) -> Vec<(&'static str, String)> {
         let fields = self.form.fields.iter().zip(&self.found).filter(|(name, _)| !name.ends_with("secret_key"));
         fields.filter_map(|(name, found)| Some((*name, found.as_ref()?.1.to_owned()))).collect()
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         Ok(ClusterId(self.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?))
     }
 
-    /// The key pair of a role.
+    /// Returns the key pair of a role.
     pub fn key(&self, kind: SchemeKind, names: [&'static str; 2]) -> Result<KeyPair, KeyFileFault> {
         if kind.profile().public_key_bytes == 0 {
             return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));

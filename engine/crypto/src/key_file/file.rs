@@ -9,11 +9,11 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Maximum length of a file, encrypted or not.
+/// Maximum length of a file, encrypted or not, in bytes.
 const MAX_BYTES: usize = MAX_KEY_FILE_BYTES + age::MAX_OVERHEAD_BYTES;
 const MODE: u32 = 0o600;
 
-/// Writes a new file of mode 0600, and syncs it. Removes an incomplete file.
+/// Writes a new file with mode 0600, and syncs it. Removes an incomplete file.
 pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
     create(path, text.as_str().as_bytes())
 }
@@ -35,7 +35,7 @@ fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
     })
 }
 
-/// Reads the bytes of a file that is to be replaced.
+/// Reads the bytes of a file to be replaced.
 pub(super) fn read_to_replace(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
     let bytes = read_bytes(path)?;
     match quorate_types::files::hard_links(path).map_err(|error| KeyFileFault::Io("inspect", error))? {
@@ -66,7 +66,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault
     if mode & 0o077 != 0 {
         return Err(KeyFileFault::Open { path: path.to_owned(), mode });
     }
-    // Never grows, so no copy of the secrets stays behind in freed memory.
+    // Never reallocates, so no copy of the secrets stays behind in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 64));
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| KeyFileFault::Io("read", error))?;
     let most = if age::is_age(&bytes) { MAX_BYTES } else { MAX_KEY_FILE_BYTES };
@@ -76,7 +76,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault
     Ok(bytes)
 }
 
-/// Returns the text of a file with these bytes.
+/// Returns the text in these bytes of a file, decrypted if necessary.
 pub(super) fn text_of(
     bytes: Zeroizing<Vec<u8>>,
     path: &Path,
@@ -88,7 +88,7 @@ pub(super) fn text_of(
     }
 }
 
-/// Returns the text of an encrypted file.
+/// Decrypts a file and returns its text.
 pub(super) fn decrypted(bytes: &[u8], passphrase: &str) -> Result<Zeroizing<String>, KeyFileFault> {
     utf8(&age::decrypt(bytes, passphrase)?)
 }

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Environment variable with a passphrase, used if no file is named.
+/// Environment variable for the passphrase, used if no file is configured.
 pub const PASSPHRASE_VARIABLE: &str = "QUORATE_PASSPHRASE";
-/// Maximum length of a passphrase.
+/// Maximum length of a passphrase, in bytes.
 pub const MAX_PASSPHRASE_BYTES: usize = 1024;
 const TERMINAL: &str = "/dev/tty";
 
-/// Where the passphrases of encrypted key files come from.
+/// Source of the passphrases of encrypted key files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Passphrases {
     /// A file with a passphrase as its first line, which only its owner can read. `None`: [`PASSPHRASE_VARIABLE`], or
-    /// the terminal if this process runs in its foreground.
+    /// else the terminal if this process runs in the foreground.
     pub file: Option<PathBuf>,
 }
 
@@ -52,10 +52,10 @@ impl Passphrases {
         self.get(|| ask(&format!("passphrase of {}: ", path.display())))
     }
 
-    /// Returns a passphrase with which a file is to be encrypted; a terminal asks for it twice.
+    /// Returns a passphrase to encrypt a file with; a terminal asks for it twice.
     ///
     /// # Errors
-    /// As [`Passphrases::of`].
+    /// The errors of [`Passphrases::of`].
     pub fn new_for(&self, path: &Path) -> Result<Zeroizing<String>, PassphraseFault> {
         self.get(|| {
             let first = ask(&format!("new passphrase of {}: ", path.display()))?;
@@ -100,13 +100,13 @@ fn read(path: &Path) -> Result<Zeroizing<String>, PassphraseFault> {
     first_line(File::open(path).map_err(fail)?, || path.display().to_string(), fail)
 }
 
-/// Reads a line without its end.
+/// Reads a line without its line ending.
 fn first_line(
     input: impl Read,
     place: impl Fn() -> String,
     fail: impl Fn(io::Error) -> PassphraseFault,
 ) -> Result<Zeroizing<String>, PassphraseFault> {
-    // Never grows, so no copy of the passphrase stays behind in freed memory.
+    // Never reallocates, so no copy of the passphrase stays behind in freed memory.
     let mut line = Zeroizing::new(Vec::with_capacity(MAX_PASSPHRASE_BYTES + 2));
     let mut input = BufReader::with_capacity(1, input).take(MAX_PASSPHRASE_BYTES as u64 + 2);
     input.read_until(b'\n', &mut line).map_err(fail)?;
@@ -119,7 +119,7 @@ fn first_line(
     }
 }
 
-/// Asks on the terminal without showing what is typed.
+/// Asks on the terminal without echoing the input.
 fn ask(question: &str) -> Result<Zeroizing<String>, PassphraseFault> {
     let terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(|_| PassphraseFault::Missing)?;
     if !io::stdin().is_terminal() || !is_in_foreground(&terminal) {
@@ -134,13 +134,13 @@ fn ask(question: &str) -> Result<Zeroizing<String>, PassphraseFault> {
     line
 }
 
-/// Returns whether reading the terminal would not stop this process.
+/// Returns whether this process can read the terminal without being stopped.
 fn is_in_foreground(terminal: &File) -> bool {
     // SAFETY: neither function has preconditions; the descriptor is open.
     unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
 }
 
-/// A terminal that does not show what is typed. Dropping it restores the terminal.
+/// A terminal with echo turned off. Dropping it restores the terminal.
 struct Hidden<'a> {
     terminal: &'a File,
     before: libc::termios,

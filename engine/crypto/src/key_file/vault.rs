@@ -1,4 +1,4 @@
-//! Key files of any kind: what they hold, and their encryption.
+//! Key files of any kind: their contents, and their encryption.
 
 use super::client::{CERTIFIER, CLIENT};
 use super::fields::{Fields, Form};
@@ -15,11 +15,11 @@ pub struct Description {
     /// `replica`, `client` or `certifier`.
     pub kind: &'static str,
     pub is_encrypted: bool,
-    /// Names and values of the fields, without those of private keys.
+    /// Names and values of all fields except private keys.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// Returns the public parts of a key file, after a check that its keys are whole.
+/// Returns the public parts of a key file, after checking that its keys are intact.
 ///
 /// # Errors
 /// [`KeyFileError`] if other users can access the file, it is damaged, or it cannot be decrypted.
@@ -97,7 +97,7 @@ fn sealed(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFau
     Ok(Zeroizing::new(age::encrypt(text.as_bytes(), passphrase)?))
 }
 
-/// Returns the kind of a key file's text, after a check of its keys.
+/// Returns the kind of a key file's text, after checking its keys.
 fn check(text: &str) -> Result<(&'static str, &'static Form), KeyFileFault> {
     if text.starts_with(CLIENT.header) {
         client::parse(text)?;

@@ -1,4 +1,4 @@
-//! BLS multi-signatures over BLS12-381: a certificate is one signature, whatever the number of signers.
+//! BLS multi-signatures over BLS12-381: a certificate has one signature for any number of signers.
 
 use crate::bisect::find_bad;
 use crate::bls12381::{
@@ -16,23 +16,23 @@ use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 quorate_types::choice!(
-    /// How BLS signatures are verified. Verdicts on certificates do not depend on it.
+    /// Verification method of BLS signatures. Verdicts on certificates do not depend on it.
     #[derive(Default)]
     BlsVerification, "BLS verification",
-    /// Each vote on its own, as in the paper of Li, Sonnino and Jovanovic, and certificates with the key of all less
-    /// those of the absentees. The leader takes n-f pairings for a certificate.
+    /// Verifies each vote individually, as in the paper of Li, Sonnino and Jovanovic, and certificates with the sum of
+    /// all keys minus the absentees' keys. The leader computes n-f pairings per certificate.
     Each = "each",
-    /// Votes are added up and verified once; a failure is bisected, and the signers of bad votes are verified alone
-    /// from then on. The key of a certificate is the sum of its signers' keys.
+    /// Adds votes up and verifies them once. A failure is bisected, and from then on the signers of bad votes are
+    /// verified individually. The key of a certificate is the sum of its signers' keys.
     Aggregate = "aggregate",
-    /// The same, with the key of all less those of the absentees.
+    /// Like `aggregate`, with the sum of all keys minus the absentees' keys.
     #[default]
     Cached = "cached",
 );
 
 impl BlsVerification {
-    /// Returns the scheme with this way of verification; schemes other than BLS are returned as they are. Its name and
-    /// its bytes are the same, so replicas may differ.
+    /// Returns the BLS scheme with this verification method; other schemes are returned unchanged. Its name and bytes
+    /// are the same, so replicas may differ.
     pub fn of(self, kind: SchemeKind) -> SchemeKind {
         match self {
             _ if kind != SchemeKind::BLS12_381 => kind,
@@ -43,7 +43,7 @@ impl BlsVerification {
     }
 }
 
-/// BLS with one way of verification.
+/// BLS with one verification method.
 pub struct Bls(BlsVerification);
 
 pub(super) static CACHED: Bls = Bls(BlsVerification::Cached);
@@ -109,7 +109,7 @@ impl Scheme for Bls {
         committee: &Committee,
         _: Option<(ReplicaId, &dyn PrivateKey)>,
     ) -> Result<Box<dyn Keys>, CryptoError> {
-        // Opposite keys add up to nothing: a certificate would count two signers for none.
+        // Opposite keys add up to zero: a certificate would count two signers that prove nothing.
         let mut owners = BTreeMap::new();
         let mut keys = Vec::with_capacity(committee.len());
         for (replica, member) in committee.replicas().zip(&committee.members) {
@@ -161,7 +161,7 @@ struct BlsKeys {
 }
 
 impl BlsKeys {
-    /// Decodes the claims' signatures; the signers of those that cannot be valid are returned apart.
+    /// Decodes the claims' signatures. Returns separately the signers of those that cannot be valid.
     fn decode<'a>(&self, claims: &[Claim<'a>]) -> (Vec<Summand<'a>>, Vec<ReplicaId>) {
         let (mut decoded, mut bad) = (Vec::with_capacity(claims.len()), Vec::new());
         for (replica, message, signature) in claims {
@@ -174,7 +174,7 @@ impl BlsKeys {
         (decoded, bad)
     }
 
-    /// The signers of bad signatures, and the number of signatures checked.
+    /// Returns the signers of bad signatures, and the number of signatures verified.
     fn find_bad(&self, claims: &[Claim<'_>], decoded: &[Summand<'_>]) -> (Vec<ReplicaId>, u64) {
         if self.verifies_each {
             let bad = claims.iter().filter(|claim| !self.verify(**claim)).map(|(replica, ..)| *replica);

@@ -1,4 +1,4 @@
-//! ECDSA over P-256 with SHA-256 (FIPS 186-5), with nonces of RFC 6979.
+//! ECDSA over P-256 with SHA-256 (FIPS 186-5), with deterministic nonces (RFC 6979).
 
 use super::separate::{self, VerifyingKey};
 use crate::awslc::{P256Public, P256Secret};
@@ -9,12 +9,12 @@ use quorate_types::{Committee, ReplicaId};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Length of a compressed point.
+/// Length of a compressed point, in bytes.
 const PUBLIC_KEY_BYTES: usize = 33;
-/// Length of r and s.
+/// Length of r and s together, in bytes.
 const SIGNATURE_BYTES: usize = 64;
 
-/// ECDSA over P-256. Of the two forms of a signature, only the one with the lower s is valid.
+/// ECDSA over P-256. Of the two forms of a signature, only the one with low s is valid.
 pub struct EcdsaP256;
 
 static PROFILE: SchemeProfile = separate::profile(
@@ -31,7 +31,7 @@ impl Scheme for EcdsaP256 {
 
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
         let key = scalars(b"quorate P-256 key 1", seed).find_map(|scalar| P256Secret::decode(&scalar[..]));
-        Box::new(key.expect("almost all numbers of 256 bits are private keys"))
+        Box::new(key.expect("almost all 256-bit numbers are private keys"))
     }
 
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {
@@ -47,7 +47,7 @@ impl Scheme for EcdsaP256 {
     }
 }
 
-/// Derives candidates for a private key from a seed: numbers of 256 bits. The key is the first that the curve accepts.
+/// Derives candidates for a private key from a seed: 256-bit numbers. The key is the first one that the curve accepts.
 pub(super) fn scalars(tag: &'static [u8], seed: &[u8]) -> impl Iterator<Item = Zeroizing<[u8; 32]>> {
     let start = Sha256::new().chain_update(tag).chain_update(seed);
     (0u8..=u8::MAX).map(move |attempt| Zeroizing::new(start.clone().chain_update([attempt]).finalize().into()))

@@ -1,4 +1,4 @@
-//! Ed25519: one signature for each signer, verified in batches.
+//! Ed25519: one signature per signer, verified in batches.
 
 use super::{assemble_list, verify_list};
 use crate::awslc::Ed25519Secret;
@@ -35,7 +35,7 @@ impl Scheme for Ed25519 {
         &PROFILE
     }
 
-    /// The seed is the 32-byte private key of RFC 8032 itself.
+    /// The seed is itself the 32-byte private key of RFC 8032.
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
         Box::new(Ed25519Secret::new(seed))
     }
@@ -56,7 +56,7 @@ impl Scheme for Ed25519 {
 }
 
 /// Decodes the committee's keys of one role, by replica. Each must be a point of large order, and differ from the
-/// others by more than a point of small order.
+/// others by more than a small-order point.
 pub(crate) fn decode_members<'a>(
     role: KeyRole,
     encoded: impl Iterator<Item = &'a Bytes>,

@@ -1,4 +1,4 @@
-//! Proofs that are lists of signatures.
+//! Proofs that consist of lists of signatures.
 
 use crate::scheme::{Claim, Effort, ProofFault};
 use crate::statements::Statements;

@@ -1,8 +1,8 @@
-//! Vectors of message authentication codes: a signature has a tag for each member, which only that member can check.
+//! MAC vectors: a signature has a tag for each member, which only that member can verify.
 //!
-//! Members have X25519 keys. Two members derive a key for each direction from the secret that their keys share, so no
-//! handshake is needed, and a restarted replica has the same keys (`docs/adr/055-macs-and-profiles.md`). The receiver
-//! of a tag could have made it too: it is convinced, and can convince nobody else.
+//! Members have X25519 keys. Two members derive a key for each direction from their shared secret, so no handshake is
+//! needed, and a restarted replica has the same keys (`docs/adr/055-macs-and-profiles.md`). The receiver of a tag could
+//! have computed it too, so it can convince nobody else.
 
 use super::{assemble_list, verify_list};
 use crate::awslc::mac::{
@@ -19,13 +19,13 @@ use quorate_types::{Committee, EpochId, ReplicaId, Signers};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Length of a tag. HMAC's is cut to it (RFC 2104, section 5): a forger has to guess online.
+/// Length of a tag, in bytes. HMAC's output is truncated to it (RFC 2104, section 5): a forger has to guess online.
 pub(crate) const TAG_BYTES: usize = 16;
 
 /// A tag of a message.
 pub(crate) type Tag = [u8; TAG_BYTES];
 
-/// Tags of HMAC-SHA-256 or AES-256-CMAC.
+/// HMAC-SHA-256 or AES-256-CMAC tags.
 pub struct Macs {
     profile: SchemeProfile,
     tag: TagFunction,
@@ -48,15 +48,15 @@ const fn profile(name: &'static str, summary: &'static str) -> SchemeProfile {
 }
 
 pub(super) static HMAC_SHA256: Macs = Macs {
-    profile: profile("hmac-sha256", "a tag of HMAC-SHA-256 for each member; convinces only its recipient"),
+    profile: profile("hmac-sha256", "an HMAC-SHA-256 tag for each member; convinces only its recipient"),
     tag: |key, message| {
         let code = hmac_sha256(key, message);
-        *code.first_chunk().expect("a tag is shorter than a code")
+        *code.first_chunk().expect("a tag is shorter than the MAC")
     },
 };
 
 pub(super) static AES_256_CMAC: Macs = Macs {
-    profile: profile("aes-256-cmac", "a tag of AES-256-CMAC for each member; convinces only its recipient"),
+    profile: profile("aes-256-cmac", "an AES-256-CMAC tag for each member; convinces only its recipient"),
     tag: aes_cmac,
 };
 
@@ -69,8 +69,8 @@ impl Scheme for Macs {
         Some(self.tag)
     }
 
-    /// The private key is a hash of the seed, because X25519 ignores some bits of a private key: seeds that differ
-    /// there only would have one key.
+    /// The private key is a hash of the seed, because X25519 ignores some bits of a private key: seeds that differ only
+    /// there would have the same key.
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
         let secret = Sha256::new().chain_update(b"quorate X25519 key 1").chain_update(seed).finalize();
         Box::new(AgreementKey::new(&Zeroizing::new(secret.into())))
@@ -106,14 +106,14 @@ impl Scheme for Macs {
     }
 }
 
-/// Decodes a point of Curve25519 in its only form; `None` if the number is not below 2^255 - 19.
+/// Decodes a canonically encoded Curve25519 point; `None` if the number is not below 2^255 - 19.
 fn decode_public_key(encoded: &[u8]) -> Option<[u8; X25519_BYTES]> {
     let key = <[u8; X25519_BYTES]>::try_from(encoded).ok()?;
     let is_above = key[0] >= 0xed && key[1..31].iter().all(|byte| *byte == 0xff) && key[31] == 0x7f;
     (key[31] < 0x80 && !is_above).then_some(key)
 }
 
-/// A private key of X25519.
+/// An X25519 private key.
 struct AgreementKey {
     secret: Box<Zeroizing<[u8; X25519_BYTES]>>,
     public_key: [u8; X25519_BYTES],
@@ -130,7 +130,7 @@ impl PrivateKey for AgreementKey {
         Bytes::copy_from_slice(&self.public_key)
     }
 
-    /// Returns a code that only this key can check. For others, use [`Keys::sign`], which knows them.
+    /// Returns a tag that only this key can verify. For other recipients, use [`Keys::sign`], which knows them.
     fn sign(&self, message: &[u8]) -> Bytes {
         let mut key = MacKey::new([0; MAC_KEY_BYTES]);
         hkdf_sha256(&self.secret[..], &[], b"quorate own code 1", &mut key[..]);
@@ -168,7 +168,8 @@ impl Pair {
     }
 }
 
-/// The keys of one member with all members, itself included. Without a holder, nothing can be signed or verified.
+/// The keys that one member shares with all members, itself included. Without a holder, nothing can be signed or
+/// verified.
 struct PairKeys {
     tag: TagFunction,
     members: usize,
@@ -177,7 +178,8 @@ struct PairKeys {
 }
 
 impl Keys for PairKeys {
-    /// Tags a message for the recipients. The tags of others are zeros, so a signature has one length.
+    /// Computes the tags of a message for the recipients. The tags of others are zeros, so that all signatures have the
+    /// same length.
     fn sign(&self, _key: &dyn PrivateKey, message: &[u8], to: Recipients) -> Bytes {
         assert!(self.me.is_some(), "only a member shares secrets with the others");
         let mut vector = BytesMut::with_capacity(self.members * TAG_BYTES);

@@ -16,21 +16,21 @@ pub(crate) use ed25519::decode_members;
 pub use listed::{assemble_list, verify_list};
 
 impl SchemeKind {
-    /// Ed25519 (RFC 8032), checked by the rules of ZIP-215.
+    /// Ed25519 (RFC 8032), verified by the rules of ZIP-215.
     pub const ED25519: SchemeKind = SchemeKind::of(&ed25519::Ed25519);
     /// ECDSA over P-256.
     pub const ECDSA_P256: SchemeKind = SchemeKind::of(&ecdsa_p256::EcdsaP256);
     /// ECDSA over secp256k1.
     pub const SECP256K1: SchemeKind = SchemeKind::of(&secp256k1::Secp256k1);
-    /// BLS multi-signatures over BLS12-381, verified as [`BlsVerification::Cached`] unless another way is chosen.
+    /// BLS multi-signatures over BLS12-381, verified as [`BlsVerification::Cached`] unless another method is chosen.
     pub const BLS12_381: SchemeKind = SchemeKind::of(&bls12381::CACHED);
     /// RSA with keys of 2,048 bits.
     pub const RSA_2048: SchemeKind = SchemeKind::of(&rsa::RSA_2048);
     /// RSA with keys of 1,024 bits, which are weak.
     pub const RSA_1024: SchemeKind = SchemeKind::of(&rsa::RSA_1024);
-    /// A tag of HMAC-SHA-256 for each member.
+    /// An HMAC-SHA-256 tag for each member.
     pub const HMAC_SHA256: SchemeKind = SchemeKind::of(&mac::HMAC_SHA256);
-    /// A tag of AES-256-CMAC for each member.
+    /// An AES-256-CMAC tag for each member.
     pub const AES_256_CMAC: SchemeKind = SchemeKind::of(&mac::AES_256_CMAC);
     /// No signatures, for baselines.
     pub const NONE: SchemeKind = SchemeKind::of(&unsigned::Unsigned);
@@ -48,7 +48,8 @@ impl SchemeKind {
         SchemeKind::NONE,
     ];
 
-    /// All schemes that have a cost, in each of their ways of verification. Their [`SchemeKind::costs_name`] differ.
+    /// Returns all schemes that have a cost, with each of their verification methods. Their [`SchemeKind::costs_name`]
+    /// differ.
     pub fn with_costs() -> Vec<SchemeKind> {
         let ways = |kind: SchemeKind| {
             let mut ways: Vec<SchemeKind> = BlsVerification::ALL.iter().map(|way| way.of(kind)).collect();

@@ -8,18 +8,18 @@ use bytes::Bytes;
 use quorate_types::{Committee, ReplicaId};
 use zeroize::Zeroizing;
 
-/// RSA with a modulus of some bits. A public key is its modulus in big-endian bytes: the exponent is always 65537.
+/// RSA with a fixed modulus length. A public key is its modulus in big-endian bytes: the exponent is always 65537.
 pub struct Rsa {
     bits: usize,
     profile: SchemeProfile,
 }
 
-pub(super) static RSA_2048: Rsa = Rsa::new(2048, "rsa-2048", "RSA of 2048 bits with PKCS #1 v1.5 and SHA-256", None);
+pub(super) static RSA_2048: Rsa = Rsa::new(2048, "rsa-2048", "2048-bit RSA with PKCS #1 v1.5 and SHA-256", None);
 pub(super) static RSA_1024: Rsa = Rsa::new(
     1024,
     "rsa-1024",
-    "RSA of 1024 bits with PKCS #1 v1.5 and SHA-256: weak, for measurements only",
-    Some("keys of 1024 bits can be factored"),
+    "1024-bit RSA with PKCS #1 v1.5 and SHA-256: weak, for measurements only",
+    Some("1024-bit keys can be factored"),
 );
 
 impl Rsa {

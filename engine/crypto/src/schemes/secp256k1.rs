@@ -1,4 +1,4 @@
-//! ECDSA over secp256k1 with SHA-256, with nonces of RFC 6979.
+//! ECDSA over secp256k1 with SHA-256, with deterministic nonces (RFC 6979).
 
 use super::ecdsa_p256::scalars;
 use super::separate::{self, VerifyingKey};
@@ -11,13 +11,13 @@ use quorate_types::{Committee, ReplicaId};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Length of a compressed point.
+/// Length of a compressed point, in bytes.
 const PUBLIC_KEY_BYTES: usize = 33;
-/// Length of r and s.
+/// Length of r and s together, in bytes.
 const SIGNATURE_BYTES: usize = 64;
 const SCALAR_BYTES: usize = 32;
 
-/// ECDSA over secp256k1. Of the two forms of a signature, only the one with the lower s is valid.
+/// ECDSA over secp256k1. Of the two forms of a signature, only the one with low s is valid.
 pub struct Secp256k1;
 
 static PROFILE: SchemeProfile = separate::profile(
@@ -34,7 +34,7 @@ impl Scheme for Secp256k1 {
 
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
         let key = scalars(b"quorate secp256k1 key 1", seed).find_map(|scalar| Key::new(&scalar));
-        Box::new(key.expect("almost all numbers of 256 bits are private keys"))
+        Box::new(key.expect("almost all 256-bit numbers are private keys"))
     }
 
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {

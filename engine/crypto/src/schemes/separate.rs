@@ -7,7 +7,7 @@ use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Committee, Signers};
 
-/// Returns the profile of such a scheme, whose keys and signatures have these lengths.
+/// Returns the profile of such a scheme with these key and signature lengths.
 pub(super) const fn profile(
     name: &'static str,
     summary: &'static str,

@@ -1,4 +1,4 @@
-//! No signatures: proofs are empty and anyone can forge them. For measurements of the cost of signing only.
+//! No signatures: proofs are empty and anybody can forge them. Only for measuring the cost of signing.
 
 use crate::error::CryptoError;
 use crate::scheme::{Claim, Effort, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
@@ -14,7 +14,7 @@ static PROFILE: SchemeProfile = SchemeProfile {
     name: "none",
     summary: "no signatures at all: a baseline to measure against",
     unforgeable: false,
-    // Every proof is accepted, so every protocol runs.
+    // Every proof is accepted, so that every protocol runs.
     transferable: true,
     attributable: false,
     aggregatable: false,

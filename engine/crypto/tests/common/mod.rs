@@ -10,7 +10,8 @@ use quorate_types::{
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// All schemes with public keys in all their ways, and a toy. Schemes of shared secrets have tests of their own.
+/// Returns all schemes with public keys, with each verification method, and a toy scheme. Schemes with shared secrets
+/// have separate tests.
 pub fn schemes() -> Vec<SchemeKind> {
     let ways = [BlsVerification::Each, BlsVerification::Aggregate].map(|way| way.of(SchemeKind::BLS12_381));
     let listed = SchemeKind::ALL.iter().copied().filter(|kind| kind.profile().has_public_keys_only());
@@ -23,7 +24,7 @@ pub fn cluster() -> ClusterId {
     ClusterId::from_name(NAME)
 }
 
-/// Epoch of all [committees](committee). It does not depend on their size and keys, so that votes need none.
+/// Epoch of all [committees](committee), independent of their size and keys, so that votes need no committee.
 pub fn epoch() -> EpochId {
     EpochId::of_name(NAME)
 }
@@ -31,7 +32,7 @@ pub fn epoch() -> EpochId {
 /// Keys by scheme and replica.
 type Known = BTreeMap<(&'static str, u16), ReplicaKeys>;
 
-/// Returns a replica's keys, made once: an RSA key takes a while.
+/// Returns a replica's keys, cached because generating an RSA key takes a while.
 pub fn keys(kind: SchemeKind, replica: u16) -> ReplicaKeys {
     static KNOWN: Mutex<Known> = Mutex::new(Known::new());
     let place = (kind.name(), replica);

@@ -1,8 +1,8 @@
-//! Stateless address validation (RFC 9000, section 8.1): a listening end keeps no state for a sender that has not
-//! proved that it receives packets at its address.
+//! Stateless address validation (RFC 9000, section 8.1): a listening end keeps no state for a sender until that sender
+//! proves that it receives packets at its address.
 //!
-//! A [`Greeter`] judges the packets that belong to no connection. It answers a first packet with a token, which it
-//! computes from the sender's address and forgets; a packet that repeats the token begins a connection.
+//! A [`Greeter`] handles packets that belong to no connection. It answers a first packet with a token computed from the
+//! sender's address, and stores nothing. A packet that echoes the token begins a connection.
 
 use crate::channels::ChannelError;
 use bytes::Bytes;
@@ -10,39 +10,39 @@ use quorate_types::{Hasher, Time, tags};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Size of the secret from which an end computes its tokens.
+/// Size of the secret from which tokens are computed.
 pub const SECRET_BYTES: usize = 32;
-/// Time after which an end computes other tokens. Those of the period before are still valid.
+/// Period after which tokens change. Tokens of the previous period stay valid.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Domain of the hash that makes a token.
+/// Domain of the hash that produces a token.
 const TAG: [u8; 4] = tags::ADDRESS;
-/// Domain of the proofs of an address, and of the tags that answer them over `plain`.
+/// Domain of the address proofs, and of the tags that answer them over `plain`.
 pub(crate) const PROOF_TAG: [u8; 4] = tags::MOVE;
 
-/// Reaction of a listening end to a packet that belongs to no connection.
+/// Decision of a listening end about a packet that belongs to no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Welcome {
     /// Drops the packet.
     Ignore,
-    /// Sends an answer, which is at most three times as long as the packet, and keeps nothing.
+    /// Sends an answer, at most three times as long as the packet, and stores nothing.
     Answer(Bytes),
-    /// Rejects it for this reason, with an answer if the sender can be told.
+    /// Rejects the packet for this reason, with an answer if the sender understands one.
     Refuse(ChannelError, Option<Bytes>),
     /// Begins a connection, whose machine handles the packet: its sender has proved its address.
     Begin,
 }
 
-/// Judges packets that belong to no connection of an end that accepts, and keeps nothing of them.
+/// Handles packets that belong to no connection of a listening end, without keeping state.
 pub trait Greeter: Send {
     fn greet(&mut self, now: Time, from: SocketAddr, packet: &[u8]) -> Welcome;
 
-    /// Returns the number by which a packet names a connection: the [name](crate::channels::Machine::name) of its machine.
+    /// Returns the connection ID in a packet: the [connection ID](crate::channels::Machine::name) of its machine.
     fn named(&self, _packet: &[u8]) -> Option<u64> {
         None
     }
 
-    /// Returns the proofs of an address for the connection with this name: the one sent there now, and the one of the
-    /// period before. Only a receiver of packets at that address can repeat either.
+    /// Returns the address proofs for the connection with this ID: the one sent to that address now, and the previous
+    /// period's. Only a receiver of packets at that address can echo either.
     fn proofs(&self, _now: Time, _from: SocketAddr, _name: u64) -> [u64; 2] {
         [0; 2]
     }
@@ -57,33 +57,33 @@ impl Greeter for Unvalidated {
     }
 }
 
-/// Computes the tokens that prove an address.
+/// Computes tokens that prove ownership of an address.
 pub struct AddressTokens {
     secret: [u8; SECRET_BYTES],
 }
 
 impl AddressTokens {
-    /// Creates the tokens of one end. Its `secret` must be random, and known to nobody else.
+    /// Creates the tokens of one end. `secret` must be random and known to nobody else.
     pub fn new(secret: [u8; SECRET_BYTES]) -> AddressTokens {
         AddressTokens { secret }
     }
 
-    /// Returns the token for an address and the `session` that its owner has named; never zero.
+    /// Returns the token for an address and its owner's `session`; never zero.
     pub fn token(&self, now: Time, from: SocketAddr, session: &[u8]) -> u64 {
         self.latest(now, from, session)[0]
     }
 
-    /// Returns whether a token was computed for this address and session in the present period or the one before.
+    /// Returns whether a token was computed for this address and session in the current or previous period.
     pub fn is_valid(&self, now: Time, from: SocketAddr, session: &[u8], token: u64) -> bool {
         self.latest(now, from, session).contains(&token)
     }
 
-    /// Returns the proofs of an address for the connection with this name; see [`Greeter::proofs`].
+    /// Returns the address proofs for the connection with this ID; see [`Greeter::proofs`].
     pub fn proofs(&self, now: Time, from: SocketAddr, name: u64) -> [u64; 2] {
         self.latest(now, from, &[&PROOF_TAG[..], &name.to_le_bytes()].concat())
     }
 
-    /// Returns the tokens for an address and session of the present period and of the one before.
+    /// Returns the tokens for an address and session: the current period's, then the previous one's.
     fn latest(&self, now: Time, from: SocketAddr, session: &[u8]) -> [u64; 2] {
         let period = now.0 / PERIOD.as_nanos() as u64;
         [period, period.saturating_sub(1)].map(|period| self.in_period(period, from, session))

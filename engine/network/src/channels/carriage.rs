@@ -1,8 +1,8 @@
-//! What runs below a channel.
+//! The layer below a channel.
 
 use std::fmt;
 
-/// What a transport provides to a channel.
+/// Service that a transport provides to a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carriage {
     /// All bytes, in order.

@@ -1,18 +1,17 @@
 //! DTLS 1.3 over packets, and inside it the [plain channel over packets](crate::channels::plain_packets).
 //!
-//! **Protected.** As in the channel [`tls`](crate::channels::tls): nobody on the path can read, change, inject or replay packets,
-//! or learn later what was sent, and both ends are who the committee says. Packets may still be lost or delayed, as
-//! without it; what is above repeats them.
+//! **Protected.** As in the channel [`tls`](crate::channels::tls): nobody on the path can read, change, inject or
+//! replay packets, recorded traffic stays secret if a key leaks later, and the committee's keys authenticate both ends.
+//! Packets may still be lost or delayed; the layer above retransmits them.
 //!
-//! DTLS itself authenticates nobody here. The end that accepts shows a certificate that its process made when it
-//! started. The signatures of the handshake inside cover it, so they are worth nothing in any other session. Only
-//! version 1.3 is offered and accepted, so nobody can force an older one.
+//! DTLS itself authenticates nobody here. The accepting end presents a certificate generated when its process started.
+//! The signatures of the inner handshake cover this certificate, so they are worthless in any other session. Only
+//! version 1.3 is offered and accepted, so a downgrade is impossible.
 //!
-//! **Off the path.** The first messages of DTLS are in the clear, and anybody could invent some in another's name, end a
-//! handshake with them, or begin one. So packets begin as [`envelope`] says, before any record: with a token
-//! that nobody off the path knows. The end that accepts begins nothing before its token has been repeated, which takes
-//! the place of the cookie of DTLS (RFC 9147, section 5.1), and packets without a session's token never reach the
-//! library (ADR 097).
+//! **Off the path.** The first messages of DTLS are in the clear, so anybody could forge some to abort a handshake or
+//! begin one. Therefore each packet begins with an [`envelope`], before any record, whose token nobody off the path
+//! knows. The accepting end begins nothing before its token has been echoed, which replaces the cookie of DTLS (RFC
+//! 9147, section 5.1), and packets without a session's token never reach the library (ADR 097).
 
 use crate::channels::address::SECRET_BYTES;
 use crate::channels::envelope::{
@@ -61,24 +60,24 @@ impl ChannelSuite for Dtls {
     }
 }
 
-/// First wait before a flight of the handshake is repeated, and how often it is: the library adds up to a quarter.
+/// First retransmission timeout of a handshake flight, and of its jitter: the library adds up to a quarter.
 const FLIGHT_WAIT: Duration = Duration::from_millis(100);
 const FLIGHT_RETRIES: usize = 6;
-/// Longest records of a handshake in one packet, in bytes: every network carries a packet of 1,200.
+/// Maximum bytes of handshake records in one packet: every network carries packets of 1,200 bytes.
 const HANDSHAKE_RECORDS_BYTES: usize = 1_200 - HANDSHAKE_HEAD_BYTES;
-/// Plain bytes in a record, at most (RFC 8446, section 5.1).
+/// Maximum plaintext bytes in a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 1 << 14;
-/// Bytes by which a record is longer than what it carries: its head with 16 bits of number and length, kind and tag.
+/// Overhead of a record in bytes: its header with 16-bit sequence number and length, its content type, and its tag.
 const RECORD_OVERHEAD_BYTES: usize = 5 + 1 + 16;
-/// Bits that mark an encrypted record, and their value in one (RFC 9147, section 4).
+/// Mask of the bits that identify an encrypted record, and their value in one (RFC 9147, section 4).
 const ENCRYPTED_MASK: u8 = 0xe0;
 const ENCRYPTED: u8 = 0x20;
-/// Maximum number of packets that are kept until the ServerHello arrives: a flight has fewer.
+/// Maximum number of packets kept until the ServerHello arrives: a flight has fewer.
 const MAX_EARLY_PACKETS: usize = 8;
 
-/// What all connections of this process share.
+/// State shared by all connections of this process.
 struct Shared {
-    /// With the default number of packets for a key.
+    /// The configuration with the default number of packets per key.
     config: Arc<Config>,
     certificate: DtlsCertificate,
 }
@@ -126,26 +125,26 @@ pub struct DtlsPackets {
     side: Side,
     nonce: [u8; NONCE_BYTES],
     own: Token,
-    /// The other end's token: unknown until it answers, or begins.
+    /// The remote's token: unknown until it answers or begins.
     theirs: Option<Token>,
-    /// When the question for it is repeated, and the wait after that.
+    /// When to repeat the token request, and the wait after that.
     ask_at: Option<Time>,
     ask_wait: Duration,
-    /// Start of the library's clock, and the same moment of the machine's.
+    /// Start of the library's clock, as an `Instant` and as the machine's time.
     epoch: (Instant, Option<Time>),
     session_due: Option<Time>,
-    /// The certificate that the accepting end has shown.
+    /// The certificate that the accepting end presented.
     shown: Option<Vec<u8>>,
-    /// The handshake inside, and what follows it, once the session is secure.
+    /// The inner handshake and the data after it, once the session is secure.
     inner: Option<PlainPackets>,
     room: Vec<u8>,
-    /// A record of the other end was received.
+    /// Whether a record from the remote was received.
     has_heard: bool,
-    /// Encrypted records that came before the ServerHello, without which the library would drop them.
+    /// Encrypted records that arrived before the ServerHello; the library would drop them.
     early: Option<Vec<Bytes>>,
-    /// Origin of the packet that is being opened, if it is not the other end's address.
+    /// Source of the packet being decrypted, if it is not the remote's address.
     detour: Option<Detour>,
-    /// A record of that packet was genuine and new.
+    /// Whether a record of that packet was genuine and new.
     has_opened: bool,
     challenges: Challenges,
     is_over: bool,
@@ -155,7 +154,7 @@ impl DtlsPackets {
     /// Creates one end at the start of its handshake. `nonce` must never have been used before.
     ///
     /// # Errors
-    /// [`ChannelError::Dtls`] if the library cannot make a key.
+    /// [`ChannelError::Dtls`] if the library cannot generate a key.
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Result<DtlsPackets, ChannelError> {
         let shared = Shared::get()?;
         let epoch = Instant::now();
@@ -185,31 +184,31 @@ impl DtlsPackets {
         })
     }
 
-    /// Tells the library the time.
+    /// Advances the library's clock.
     fn set_clock(&mut self, now: Time) -> Result<(), ChannelError> {
         let start = *self.epoch.1.get_or_insert(now);
         self.session.handle_timeout(self.epoch.0 + now.since(start)).map_err(dtls)
     }
 
-    /// Returns whether this end accepts, and nothing has begun.
+    /// Returns whether this is the accepting end and its handshake has not begun.
     fn is_fresh(&self) -> bool {
         self.side == Side::Responder && self.theirs.is_none()
     }
 
-    /// Asks the other end for its token, and again after a while.
+    /// Requests the remote's token, and schedules the next request.
     fn ask(&mut self, now: Time, out: &mut Vec<Output>) {
         out.push(Output::Packet(envelope::ask(self.own, envelope::DTLS)));
         self.ask_at = Some(now + self.ask_wait);
         self.ask_wait = (2 * self.ask_wait).min(LAST_WAIT);
     }
 
-    /// Handles the answer to that question: the session begins.
+    /// Handles the answer to the token request: the session begins.
     fn take_answer(&mut self, now: Time, channel: u8, from: Token, packet: &[u8], out: &mut Vec<Output>) {
         if channel != envelope::DTLS.0 {
             self.is_over = true;
             return out.push(Output::Lost(envelope::speaks_other(packet, envelope::DTLS).into()));
         }
-        // A later answer counts only if the other end did not know the token of an earlier one.
+        // A later answer counts only if the remote did not know the token of an earlier one.
         if !self.has_heard {
             (self.theirs, self.ask_at) = (Some(from), None);
             self.run(now, out, |_, _| Ok(()));
@@ -233,14 +232,15 @@ impl DtlsPackets {
         }
     }
 
-    /// Sends the packets that the session has made. Its other outputs were handled before.
+    /// Sends the packets that the session has produced. Its other outputs were handled before.
     fn flush(&mut self, out: &mut Vec<Output>) {
         while let dimpl::Output::Packet(records) = self.session.poll_output(&mut self.room) {
             out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));
         }
     }
 
-    /// Does `work`, which seals or opens a packet of this many bytes, and counts it unless it belongs to the handshake.
+    /// Runs `work`, which encrypts or decrypts a packet of this many bytes. Meters it unless it belongs to the
+    /// handshake.
     fn metered(&mut self, bytes: usize, work: impl FnOnce(&mut DtlsPackets)) {
         match self.remote() {
             Some(_) => meter::measured(Primitive::Channel, meter::channel_items(bytes), || work(self)),
@@ -248,7 +248,7 @@ impl DtlsPackets {
         }
     }
 
-    /// Does `act`, and then everything that follows from it in the session and inside it.
+    /// Runs `act`, and then handles everything that results in the session and in the inner channel.
     fn run(
         &mut self,
         now: Time,
@@ -289,7 +289,7 @@ impl DtlsPackets {
         }
     }
 
-    /// Takes what the session has to say. Returns whether something inside follows from it.
+    /// Handles the session's outputs. Returns whether the inner channel has something to handle.
     fn hear(&mut self, now: Time, inside: &mut Vec<Output>, out: &mut Vec<Output>) -> Result<bool, ChannelError> {
         let (mut connected, mut has_ended) = (false, false);
         loop {
@@ -319,7 +319,7 @@ impl DtlsPackets {
             }
         }
         if connected {
-            let shown = self.shown.as_deref().ok_or(ChannelError::Malformed("it shows no certificate"))?;
+            let shown = self.shown.as_deref().ok_or(ChannelError::Malformed("it presents no certificate"))?;
             let mut inner = PlainPackets::inside(self.config.clone(), self.side, self.nonce, shown);
             inner.start(now, inside);
             self.inner = Some(inner);
@@ -331,8 +331,8 @@ impl DtlsPackets {
     }
 }
 
-/// Returns the packet with some records. Until the initiator has heard of the other end, its packets carry both
-/// tokens, so that each can begin the connection.
+/// Returns the packet that encloses some records. Until the initiator has received a record from the remote, its
+/// packets carry both tokens, so that each of them can begin the connection.
 fn enclose(side: Side, own: Token, theirs: Option<Token>, has_heard: bool, records: &[u8]) -> Bytes {
     let to = theirs.expect("the session begins with the other end's token");
     let mut packet = match side {

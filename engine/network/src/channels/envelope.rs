@@ -1,9 +1,9 @@
-//! What packets of the channels `plain` and `dtls` begin with: whose connection each belongs to.
+//! The header of packets of the channels `plain` and `dtls`, which names the connection that a packet belongs to.
 //!
-//! Each end of a connection has a token of 64 bits, and every packet begins with the token of the end that it goes to.
-//! So somebody who cannot read the packets cannot inject one: sender addresses prove nothing over UDP. The initiator
-//! draws its token; that of the responder is computed from the initiator's token and address ([`AddressTokens`]), so the
-//! responder keeps nothing before the initiator has repeated it.
+//! Each end of a connection has a 64-bit token, and every packet begins with the token of its destination. So an
+//! attacker who cannot read the packets cannot inject one. Source addresses would prove nothing over UDP. The
+//! initiator's token is random; the responder's is computed from the initiator's token and address ([`AddressTokens`]),
+//! so the responder keeps no state before the initiator has echoed it.
 //!
 //! ```text
 //! ask        0x50  of 8  channel 1  zeros 8     `of` wants to begin; as long as its answer
@@ -16,10 +16,10 @@
 //! path       0x57 to 0x59  to 8  ...            see `path_limit`
 //! ```
 //!
-//! **A new address.** A NAT may give a flow a new port. The end that accepted takes data of an established connection
-//! from any address, since the token says whose they are, but goes on sending to the old one, and challenges the owner
-//! of the new one. The answer proves that the remote receives packets there: over `dtls` it is a record, over `plain`
-//! it is computed from both hellos, which only those know who saw the handshake. So a packet that was copied or guessed
+//! **A new address.** A NAT may give a flow a new port. The accepting end takes data of an established connection from
+//! any address, since the token identifies the connection, but it keeps sending to the old address and challenges the
+//! new one. The answer proves that the remote receives packets at the new address: over `dtls` it is a record; over
+//! `plain` it is computed from both hellos, known only to those who saw the handshake. So a copied or guessed packet
 //! moves no connection (ADR 102).
 
 use crate::channels::address::PROOF_TAG;
@@ -41,30 +41,30 @@ pub const PROBE: u8 = 0x57;
 pub const ECHO: u8 = 0x58;
 pub const FRAGMENT: u8 = 0x59;
 pub const TOKEN_BYTES: usize = 8;
-/// Bytes before the rest of a packet of data, and of one of a handshake.
+/// Header bytes of a data packet, and of a handshake packet.
 pub const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
 pub const HANDSHAKE_HEAD_BYTES: usize = 1 + 2 * TOKEN_BYTES;
 const RESET_BYTES: usize = 1 + TOKEN_BYTES;
 const CHALLENGE_BYTES: usize = 1 + 2 * TOKEN_BYTES;
-/// Time between two challenges of one address.
+/// Minimum time between two challenges of one address.
 const CHALLENGE_WAIT: Duration = FIRST_WAIT;
 const CHANNEL_AT: usize = 1 + TOKEN_BYTES;
 const ASK_BYTES: usize = CHANNEL_AT + 1 + TOKEN_BYTES;
-/// First wait before the question for a token, or a handshake packet, is repeated; it doubles each time.
+/// First wait before a token request or a handshake packet is repeated; it doubles each time.
 pub const FIRST_WAIT: Duration = Duration::from_millis(50);
 pub const LAST_WAIT: Duration = Duration::from_millis(800);
-/// Domain of the hash that makes a token.
+/// Domain of the hash that produces a token.
 const TOKEN_TAG: [u8; 4] = tags::TOKEN;
 
-/// Number of one end of a connection, never zero.
+/// Token of one end of a connection, never zero.
 pub type Token = u64;
 
-/// A channel as packets name it: its number and its name.
+/// A channel as packets identify it: its number and its name.
 pub type Named = (u8, &'static str);
 pub const PLAIN: Named = (1, "plain");
 pub const DTLS: Named = (2, "dtls");
 
-/// Start of a packet.
+/// Packet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     Ask { of: Token, channel: u8 },
@@ -77,7 +77,7 @@ pub enum Head {
     Path { to: Token },
 }
 
-/// Returns the start of a packet; `None` if it has none.
+/// Decodes the header of a packet; `None` if it is malformed.
 pub fn head(packet: &[u8]) -> Option<Head> {
     let (kind, rest) = packet.split_first()?;
     let token = |at: usize| Some(Token::from_le_bytes(*rest.get(at..)?.first_chunk()?));
@@ -97,7 +97,7 @@ pub fn head(packet: &[u8]) -> Option<Head> {
     })
 }
 
-/// Returns the token that belongs to a nonce. The nonce itself goes to the other end too, and only there.
+/// Returns the token derived from a nonce. The nonce is sent only to the remote end.
 pub fn token(nonce: &[u8; NONCE_BYTES]) -> Token {
     let mut hasher = Hasher::new(TOKEN_TAG);
     hasher.update(nonce);
@@ -105,12 +105,12 @@ pub fn token(nonce: &[u8; NONCE_BYTES]) -> Token {
     Token::from_le_bytes(*digest.first_chunk().expect("a digest is longer than a token")).max(1)
 }
 
-/// Makes the question of an initiator for a token.
+/// Builds an initiator's token request.
 pub fn ask(of: Token, (channel, _): Named) -> Bytes {
     ask_or_answer(ASK, of, channel, 0)
 }
 
-/// Makes the answer to it.
+/// Builds the answer to a token request.
 pub fn answer(to: Token, (channel, _): Named, from: Token) -> Bytes {
     ask_or_answer(ANSWER, to, channel, from)
 }
@@ -124,7 +124,7 @@ fn ask_or_answer(kind: u8, first: Token, channel: u8, second: Token) -> Bytes {
     packet.freeze()
 }
 
-/// Makes the start of a handshake packet, in a buffer with room for `bytes` more.
+/// Builds the header of a handshake packet, in a buffer with capacity for `bytes` more.
 pub fn handshake(to: Token, from: Token, bytes: usize) -> BytesMut {
     let mut packet = BytesMut::with_capacity(HANDSHAKE_HEAD_BYTES + bytes);
     packet.put_u8(HANDSHAKE);
@@ -133,7 +133,7 @@ pub fn handshake(to: Token, from: Token, bytes: usize) -> BytesMut {
     packet
 }
 
-/// Makes the start of a packet of data, in a buffer with room for `bytes` more.
+/// Builds the header of a data packet, in a buffer with capacity for `bytes` more.
 pub fn data(to: Token, bytes: usize) -> BytesMut {
     let mut packet = BytesMut::with_capacity(DATA_HEAD_BYTES + bytes);
     packet.put_u8(DATA);
@@ -141,7 +141,7 @@ pub fn data(to: Token, bytes: usize) -> BytesMut {
     packet
 }
 
-/// Makes the reset of a connection that its receiver knows as the one with the end `of`.
+/// Builds the reset of a connection whose other end is `of`.
 pub fn reset(of: Token) -> Bytes {
     let mut packet = BytesMut::with_capacity(RESET_BYTES);
     packet.put_u8(RESET);
@@ -157,12 +157,12 @@ fn two_numbers(kind: u8, first: Token, second: u64) -> Bytes {
     packet.freeze()
 }
 
-/// Makes the challenge of the end `of` for the owner of an address.
+/// Builds the challenge that the end `of` sends to the owner of an address.
 pub fn challenge(of: Token, proof: u64) -> Bytes {
     two_numbers(CHALLENGE, of, proof)
 }
 
-/// Makes the answer to a challenge of the end `to` over the plain channel.
+/// Builds the answer to a challenge from the end `to` over the plain channel.
 pub fn moved(to: Token, tag: u64) -> Bytes {
     two_numbers(MOVE, to, tag)
 }
@@ -176,19 +176,19 @@ pub fn move_tag(initiator: &[u8], responder: &[u8], proof: u64) -> u64 {
     u64::from_le_bytes(*hasher.finish().0.first_chunk().expect("a digest is longer than a number"))
 }
 
-/// The challenge that an end has sent last: one address is not challenged again at once.
+/// The last challenge sent, so that one address is not challenged again at once.
 #[derive(Default)]
 pub struct Challenges(Option<(SocketAddr, Time)>);
 
 impl Challenges {
-    /// Challenges the owner of an address to show that the connection with the end `of` has moved there.
+    /// Challenges the owner of an address to prove that the connection with the end `of` has moved there.
     pub fn send(&mut self, now: Time, of: Token, detour: Detour, out: &mut Vec<Output>) {
         if self.is_due(now, detour.from) {
             out.push(Output::PacketTo(detour.from, challenge(of, detour.proofs[0])));
         }
     }
 
-    /// Returns whether to challenge an address now, and notes that.
+    /// Returns whether to challenge an address now, and records the challenge if so.
     pub fn is_due(&mut self, now: Time, address: SocketAddr) -> bool {
         let is_due = !self.0.is_some_and(|(to, at)| to == address && now.since(at) < CHALLENGE_WAIT);
         if is_due {
@@ -198,7 +198,7 @@ impl Challenges {
     }
 }
 
-/// Returns the channel that the sender of a packet seems to use, if it is another one than `own`.
+/// Returns an error that names the channel which the sender of a packet seems to use, if it is not `own`.
 pub fn speaks_other(packet: &[u8], own: Named) -> ChannelError {
     let channel = match head(packet) {
         Some(Head::Ask { channel, .. } | Head::Answer { channel, .. }) => channel,
@@ -211,11 +211,11 @@ pub fn speaks_other(packet: &[u8], own: Named) -> ChannelError {
     }
 }
 
-/// Greeter of a channel whose packets begin as this file says.
+/// Greeter of a channel whose packets begin with the header of this file.
 pub struct TokenGreeter {
     tokens: AddressTokens,
     channel: Named,
-    /// Data for an unknown connection is answered with a reset.
+    /// Whether data for an unknown connection is answered with a reset.
     resets: bool,
 }
 
@@ -234,7 +234,7 @@ impl Greeter for TokenGreeter {
             Some(Head::Handshake { to, from: of }) => {
                 match self.tokens.is_valid(now, from, &of.to_le_bytes(), to) {
                     true => Welcome::Begin,
-                    // The token is too old, or of an end that has restarted.
+                    // The token has expired, or was issued before this end restarted.
                     false => Welcome::Answer(answer_to(of)),
                 }
             }

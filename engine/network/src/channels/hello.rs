@@ -10,8 +10,8 @@
 //!        90  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
 //!        93  nonce     32
 //! ```
-//! The cluster is the hash of its name. Ends of one name and different epochs authenticate each other before they
-//! refuse the link, so that they can say what differs.
+//! The cluster field is the hash of the cluster's name. Ends with equal cluster names and different epochs authenticate
+//! each other before they refuse the link, so that they can report the differences.
 
 use crate::channels::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use quorate_types::codec::WIRE_VERSION;
@@ -20,7 +20,7 @@ use quorate_types::{ClientId, ClusterId, Digest, EpochId, ReplicaId};
 pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
 
 pub const MAGIC: [u8; 8] = *b"QUORATE\n";
-/// First bytes of a handshake of TLS: the kind of a record, and the first half of its version.
+/// First bytes of a TLS handshake: the record type and the major version.
 pub const TLS_PREFIX: [u8; 2] = [22, 3];
 const VERSION_AT: usize = MAGIC.len();
 const CLUSTER_AT: usize = VERSION_AT + 1;
@@ -45,7 +45,7 @@ pub struct Hello {
     pub expects: Option<ReplicaId>,
 }
 
-/// The signer's role in the handshake. The signature covers it, so that it cannot be used for the other end.
+/// The signer's role in the handshake. The signature covers it, so it cannot be reused for the other role.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Initiator = 1,
@@ -77,8 +77,8 @@ pub fn encode(
     hello
 }
 
-/// Rejects a foreign protocol or another version based on the bytes received so far: the hello of another version may
-/// be longer than ours, so do not wait for its end.
+/// Rejects a foreign protocol or another version based on the bytes received so far. It does not wait for a full hello,
+/// because another version's hello may be longer than ours.
 pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -91,7 +91,7 @@ pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     }
 }
 
-/// Decodes a hello with a prefix that was checked before.
+/// Decodes a hello whose prefix was checked before.
 pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     let cluster = ClusterId(Digest(hello[CLUSTER_AT..EPOCH_AT].try_into().expect("a cluster id has 32 bytes")));
     let epoch = EpochId(Digest(hello[EPOCH_AT..ROLE_AT].try_into().expect("the id of an epoch has 32 bytes")));
@@ -112,8 +112,8 @@ pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     Ok(Hello { cluster, epoch, claims, expects })
 }
 
-/// Returns the transcript that the end in `place` signs: both hellos, and thus the epochs, identities and nonces of
-/// both ends, in the order of the handshake, and what names the secure session below them, if there is one.
+/// Returns the transcript that the end in `place` signs: both hellos in handshake order (and thus the epochs,
+/// identities and nonces of both ends), and the binding to the secure session below, if there is one.
 pub fn transcript(place: Place, initiator: &HelloBytes, responder: &HelloBytes, session: &[u8]) -> Vec<u8> {
     let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 2 * HELLO_BYTES + session.len());
     signed.extend_from_slice(TRANSCRIPT_TAG);

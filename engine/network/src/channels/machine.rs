@@ -1,15 +1,14 @@
 //! One end of a packet connection, sans-I/O: the common interface of RUDP, SCTP, QUIC and DTLS.
 //!
 //! A [`Machine`] receives packets and the time, and produces [`Output`]s. It has no clock and no socket, so the node
-//! can drive it over the kernel's UDP and the simulator over its links, in virtual time. Machines can be stacked: a
-//! channel that seals packets is a machine whose frames are the packets of the one above, and a [`Stack`] combines the
-//! two.
+//! can drive it over the kernel's UDP and the simulator over its links, in virtual time. Machines can be stacked: an
+//! encrypting channel is a machine whose frames are the packets of the machine above, and a [`Stack`] combines the two.
 //!
 //! ```text
 //! frames    send |           ^ Frame
 //!           retransmission, order, fragments      above
 //! packets        v           |
-//!           sealing, authentication               below
+//!           encryption, authentication            below
 //! packets   Packet           ^ packet
 //! ```
 
@@ -21,134 +20,135 @@ use bytes::Bytes;
 use quorate_types::{Lane, Time};
 use std::time::Duration;
 
-/// What a machine has sent again, and why.
+/// Retransmissions of a machine, and their causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Repairs {
-    /// Packets sent again.
+    /// Retransmitted packets.
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over; `None` if the machine cannot tell.
+    /// Number of retransmission timeouts; `None` if the machine cannot count them.
     pub timeouts: Option<u64>,
-    /// The smoothed round trip, if the machine measures it.
+    /// Smoothed round-trip time, if the machine measures it.
     pub round_trip: Option<Duration>,
 }
 
 /// One end of a packet connection.
 ///
-/// After each call the driver performs the outputs in order, and calls the timer when it is [due](Machine::due).
+/// After each call the driver performs the outputs in order, and calls [`Machine::timer`] when it is
+/// [due](Machine::due).
 pub trait Machine: Send {
-    /// Starts the connection. The end that dials sends something; the other end waits.
+    /// Starts the connection. The dialling end sends something; the accepting end waits.
     fn start(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Handles a packet. The machine must verify its sender and integrity: drivers know only its source address.
+    /// Handles a packet. The machine must verify its sender and integrity: drivers check only its source address.
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>);
 
-    /// Handles a packet of this connection, which is established, from another address than the remote's: perhaps a NAT
-    /// has given its flow a new port. A machine that has verified that the remote itself is there reports
-    /// [`Output::Moved`]. By default the packet is dropped.
+    /// Handles a packet of this established connection that came from a different address than the remote's, perhaps
+    /// because a NAT assigned a new port. A machine reports [`Output::Moved`] once it has verified that the remote is
+    /// at the new address. By default, drops the packet.
     fn packet_from(&mut self, _now: Time, _detour: Detour, _packet: Bytes, _out: &mut Vec<Output>) {}
 
-    /// Queues a frame, to be sent as soon as the other end is ready for it. A machine without separate queues or
-    /// streams sends the frames of all lanes in one order.
+    /// Queues a frame, to be sent as soon as the other end can accept it. A machine without separate queues or streams
+    /// sends the frames of all lanes in one order.
     fn send(&mut self, now: Time, frame: Bytes, lane: Lane, out: &mut Vec<Output>);
 
-    /// Sends what [`Machine::send`] has held back to put several frames into one packet. Drivers call it after the last
-    /// frame that they have for now.
+    /// Sends frames that [`Machine::send`] has buffered to put several into one packet. Drivers call it after the last
+    /// frame of a batch.
     fn flush(&mut self, _now: Time, _out: &mut Vec<Output>) {}
 
-    /// Returns whether a packet belongs to this connection: it carries a token or connection ID of this end, which
-    /// nobody off the path knows. A packet that belongs to none may begin a connection. By default, all packets of the
-    /// remote's address belong to its only connection.
+    /// Returns whether a packet belongs to this connection, that is, carries a token or connection ID of this end,
+    /// which nobody off the path knows. A packet that belongs to none may begin a connection. By default, all packets
+    /// from the remote's address belong to its only connection.
     fn claims(&self, _packet: &[u8]) -> bool {
         true
     }
 
-    /// Returns whether a packet that no connection claims may nevertheless say something to this one, such as that the
-    /// remote has lost it. The machine must then handle it as one that anybody may have sent.
+    /// Returns whether a packet that no connection claims may still concern this one, such as a notice that the remote
+    /// has lost it. The machine must not trust the packet: anybody may have sent it.
     fn heeds(&self, _packet: &[u8]) -> bool {
         false
     }
 
-    /// Returns the number by which packets name this end, if the remote may move to another address: the same one that
-    /// [`Greeter::named`](crate::channels::Greeter::named) finds in them. Known once the connection is established, and only at
-    /// the end that accepted: the other one knows the address that it dialled.
+    /// Returns this end's connection ID in packets, if the remote may move to another address: the same one that
+    /// [`Greeter::named`](crate::channels::Greeter::named) reads from them. Known once the connection is established,
+    /// and only at the accepting end: the dialling end knows the address that it dialled.
     fn name(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the number by which packets name the other end of an established connection, if they have the envelope
-    /// of `plain` and `dtls`.
+    /// Returns the remote end's connection ID of an established connection, if packets have the envelope of `plain` and
+    /// `dtls`.
     fn other_name(&self) -> Option<u64> {
         None
     }
 
-    /// Notes that the other end is there: it has sent something that was for the machine below.
+    /// Notes that the other end is alive: it has sent something to the machine below.
     fn heard(&mut self, _now: Time) {}
 
-    /// Makes packets of at most `bytes` bytes from now on, or of its own choice again. Those that are sent again, or
+    /// Limits new packets to `bytes` bytes from now on; `None` lifts the limit. Packets that are retransmitted, or that
     /// hold the rest of a frame, may be longer.
     fn shorten(&mut self, _bytes: Option<usize>) {}
 
-    /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry
-    /// `bytes`.
+    /// Returns the MTU budget of the machine above: its longest packet that fits into a packet of `bytes` bytes of the
+    /// layer below.
     fn room(&self, bytes: usize) -> usize {
         bytes
     }
 
-    /// Returns what this machine, once established, puts before each packet of the machine above, if it is always the
-    /// same. The one above can then put it there itself, which saves a copy.
+    /// Returns the fixed prefix that this machine, once established, adds to each packet of the machine above, if there
+    /// is one. The machine above can then write the prefix itself, which saves a copy.
     fn prefix(&self) -> Option<Bytes> {
         None
     }
 
-    /// Begins each packet from now on with the [prefix](Machine::prefix) of the machine below. Returns false if this
-    /// machine cannot do so.
+    /// Makes this machine begin each packet with the [prefix](Machine::prefix) of the machine below. Returns false if
+    /// it cannot.
     fn begin_with(&mut self, _prefix: Bytes) -> bool {
         false
     }
 
-    /// Sends a packet of the machine above like [`Machine::send`]; it begins with this machine's prefix already.
+    /// Sends a packet of the machine above like [`Machine::send`]; it already begins with this machine's prefix.
     fn send_prefixed(&mut self, _now: Time, _packet: Bytes, _out: &mut Vec<Output>) {
         unreachable!("a machine without a prefix is given no packets with one");
     }
 
-    /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
+    /// Returns when to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
 
-    /// Handles the timer that is due.
+    /// Handles the due timer.
     fn timer(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Tells the other end that the connection is closed, if the protocol can.
+    /// Tells the other end that the connection is closed, if the protocol supports it.
     fn close(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Returns the remote's identity, if this machine proves it and has done so.
+    /// Returns the remote's identity once this machine has proved it; `None` if this machine proves none.
     fn remote(&self) -> Option<RemoteIdentity>;
 
-    /// Returns the bytes of frames given to [`Machine::send`] that may still have to be sent or resent.
+    /// Returns the bytes of frames passed to [`Machine::send`] that may still have to be sent or retransmitted.
     fn unsent_bytes(&self) -> usize;
 
-    /// Returns how many of these belong to [`Lane::Bulk`] and can still be overtaken.
+    /// Returns how many of these bytes belong to [`Lane::Bulk`] and can still be overtaken.
     fn unsent_bulk_bytes(&self) -> usize {
         0
     }
 
-    /// Returns the bytes held of incomplete frames.
+    /// Returns the bytes held for incomplete frames.
     fn partial_bytes(&self) -> usize;
 
     /// Rejects frames of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
 
-    /// Returns what it has sent again so far.
+    /// Returns the retransmissions so far.
     fn repairs(&self) -> Repairs {
         Repairs::default()
     }
 }
 
-/// Returns whether a packet is about the path, or a fragment of another, if it has an envelope.
+/// Returns whether a packet with an envelope is a path probe, an echo, or a fragment of another packet.
 fn is_about_path(packet: &[u8]) -> bool {
     packet.first().is_some_and(|kind| (PROBE..=FRAGMENT).contains(kind))
 }
 
-/// Two machines as one: the frames of `below` are the packets of `above`.
+/// Two machines combined: the frames of `below` are the packets of `above`.
 pub struct Stack {
     below: Box<dyn Machine>,
     above: Box<dyn Machine>,
@@ -167,7 +167,7 @@ impl Stack {
         Stack { below, above, said: Vec::new(), is_prefixed: false, path, is_over: false }
     }
 
-    /// Stacks a machine on the channel that `end` names.
+    /// Stacks a machine on the channel named by `end`.
     ///
     /// # Errors
     /// [`ChannelError::Carriage`] if that channel does not work over packets.
@@ -180,7 +180,7 @@ impl Stack {
         Ok(Stack::new(end.kind.suite().over_packets(end, side, nonce)?, above))
     }
 
-    /// Calls one of the two machines, and passes on the results to the other.
+    /// Calls one of the two machines, and passes its results to the other.
     fn run(
         &mut self,
         now: Time,
@@ -222,7 +222,7 @@ impl Stack {
         }
     }
 
-    /// Handles a packet that is about the path, or a fragment of one.
+    /// Handles a path probe, an echo, or a fragment. Returns the packet if the fragment completes one.
     fn on_path_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Option<Bytes> {
         let theirs = self.below.other_name().filter(|_| !self.is_over && self.below.claims(&packet))?;
         self.path.received(packet.len());

@@ -1,9 +1,10 @@
 //! quorate: secure channels, sans-I/O.
 //!
-//! A [`Channel`] sits between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
-//! and opens incoming ones. It does no I/O and reads no clock; a transport feeds it bytes and sends its output. A kind
-//! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
-//! file and one line there. [`plain`], [`tls`] and [`dtls`] document what each protects.
+//! A [`Channel`] sits between a byte stream and its frames: it authenticates the other end, then protects outgoing
+//! bytes and verifies or decrypts incoming ones, as far as its kind does so. It does no I/O and reads no clock; a
+//! transport feeds it bytes and sends its output. A kind of channel is a [`ChannelSuite`] with a [`ChannelProfile`].
+//! [`ChannelKind::ALL`] lists them; a new one takes one file and one line there. [`plain`], [`tls`] and [`dtls`]
+//! document what each protects.
 
 mod address;
 mod carriage;
@@ -46,10 +47,10 @@ pub const NONCE_BYTES: usize = 32;
 
 /// A secure channel over one byte stream.
 pub trait Channel: Send {
-    /// Appends the first bytes that this end sends; called once, when the stream is connected.
+    /// Appends the first bytes that this end sends. Called once, when the stream is connected.
     fn start(&mut self, outgoing: &mut Vec<u8>);
 
-    /// Consumes the complete part of `wire`, appends the opened bytes to `plain` and handshake responses to `outgoing`.
+    /// Consumes the complete records of `wire`; appends the plaintext to `plain` and handshake responses to `outgoing`.
     ///
     /// After an error, send `outgoing`, which may tell the other end the reason, and then close the stream.
     fn receive(
@@ -59,12 +60,11 @@ pub trait Channel: Send {
         outgoing: &mut Vec<u8>,
     ) -> Result<(), ChannelError>;
 
-    /// Seals `plain` and appends the result to `outgoing`. Allowed only after the handshake: [`Channel::remote`] must
-    /// be known.
+    /// Encrypts `plain` and appends the result to `outgoing`. Allowed only after the handshake: [`Channel::remote`]
+    /// must be known.
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>);
 
-    /// Returns whether bytes pass unchanged in both directions from now on, so that a transport can skip sealing and
-    /// opening.
+    /// Returns whether bytes pass unchanged in both directions from now on, so that a transport can bypass the channel.
     fn is_transparent(&self) -> bool;
 
     /// Returns the remote's identity; `None` until the handshake is complete.
@@ -75,7 +75,7 @@ pub trait Channel: Send {
 pub trait ChannelFactory: Send {
     /// Opens a channel for a new stream, or returns the reason why it cannot.
     fn open(&self, side: Side) -> Result<Box<dyn Channel>, ChannelError>;
-    /// Returns the identity that the channels represent.
+    /// Returns the identity that these channels represent.
     fn local(&self) -> RemoteIdentity;
 }
 
@@ -100,12 +100,12 @@ impl fmt::Display for RemoteIdentity {
 /// End of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The end that dialled.
+    /// The dialling end.
     Initiator {
         /// The replica that must answer.
         expects: ReplicaId,
     },
-    /// The end that accepted.
+    /// The accepting end.
     Responder,
 }
 
@@ -137,9 +137,9 @@ impl fmt::Debug for LocalEnd {
 #[derive(Clone)]
 pub struct ChannelConfig {
     pub kind: ChannelKind,
-    /// Ends of other clusters are rejected.
+    /// Cluster of this end. Ends of other clusters are rejected.
     pub cluster: ClusterId,
-    /// Ends of this cluster with another genesis are rejected once they are authenticated.
+    /// Genesis of this end. Ends of this cluster with another genesis are rejected after they are authenticated.
     pub epoch: EpochId,
     /// Parameters that must be equal on all replicas, compared in the handshake. Empty for clients.
     pub parameters: Parameters,
@@ -147,13 +147,14 @@ pub struct ChannelConfig {
     pub me: LocalEnd,
     /// Holds the keys of the committee.
     pub verifier: Arc<dyn Verifier>,
-    /// Maximum number of records or packets that are sealed with one key; at least 1. Then the key is replaced.
+    /// Maximum number of records or packets encrypted with one key, at least 1. Then the key is replaced.
     pub key_update_records: u64,
-    /// Sessions of TLS, alone or in QUIC, that this end resumes. Other channels have none.
+    /// TLS sessions, over TCP or in QUIC, that this end can resume. Other channels have none.
     pub sessions: Sessions,
 }
 
-/// Default of [`ChannelConfig::key_update_records`]. AES-GCM allows 2^24.5 records with one key (RFC 8446, section 5.5).
+/// Default of [`ChannelConfig::key_update_records`]. AES-GCM allows 2^24.5 records with one key (RFC 8446, section
+/// 5.5).
 pub const KEY_UPDATE_RECORDS: u64 = 1 << 23;
 
 impl ChannelConfig {

@@ -1,11 +1,10 @@
-//! Packets of a length that vanishes on the path, though shorter ones arrive: a smaller MTU that nobody reports (RFC
-//! 8899).
+//! Detection of an unreported smaller path MTU: long packets vanish although short ones arrive (RFC 8899).
 //!
-//! An end that sends packets of more than [`SHORT_BYTES`] probes the path once a second: with a packet as long as its
-//! longest one, and a short one behind it. Each answer says how long the longest packet was that has arrived since the
-//! last answer. If several short probes in a row are answered, and no long packet has arrived, long packets vanish.
-//! From then on new packets are short, and long ones, such as those that are sent again, travel in fragments. A long
-//! probe in each minute finds out whether they pass again.
+//! An end that sends packets of more than [`SHORT_BYTES`] probes the path once a second with a packet as long as its
+//! longest one, followed by a short one. Each echo reports the length of the longest packet received since the last
+//! echo. If several short probes in a row are answered although no long packet arrived, long packets vanish on this
+//! path. From then on new packets are short, and long ones, such as retransmissions, are split into fragments. One long
+//! probe per minute tests whether long packets pass again.
 //!
 //! ```text
 //! probe     0x57  to 8  number 4  zeros
@@ -20,7 +19,7 @@ use quorate_types::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Length of packets that every network carries, headers of UDP and IP excluded, in bytes (RFC 9000, section 14).
+/// Packet length that every network carries, excluding the headers of UDP and IP, in bytes (RFC 9000, section 14).
 pub const SHORT_BYTES: usize = 1_200;
 const HEAD_BYTES: usize = 1 + TOKEN_BYTES;
 const SHORT_PROBE_BYTES: usize = HEAD_BYTES + 4 + 2;
@@ -30,25 +29,25 @@ const PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// First wait for an answer; it doubles while neither probe is answered.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LAST_WAIT: Duration = Duration::from_secs(4);
-/// Short probes that are answered in a row, while no long packet arrives, until long packets count as lost by their
-/// length. Where each packet is lost with a probability of 5 %, this happens by chance once in 10^6 periods.
+/// Short probes answered in a row, without any long packet arriving, until long packets are considered lost because of
+/// their length. At a loss rate of 5 % per packet, this happens by chance once in 10^6 periods.
 const MAX_MISSES: u32 = 6;
-/// Time between two probes for whether long packets pass again.
+/// Interval between probes that test whether long packets pass again.
 const RAISE_PERIOD: Duration = Duration::from_secs(60);
-/// Packets that are kept while some of their fragments are missing.
+/// Maximum number of packets kept while fragments are missing.
 const MAX_PARTIAL: usize = 16;
 
-/// Time for which they are kept.
+/// Time for which incomplete packets are kept.
 const PARTIAL_LIFE: Duration = Duration::from_secs(1);
 
-/// A probe that is under way.
+/// An outstanding probe.
 struct Probe {
     number: u32,
-    /// The short one has arrived.
+    /// Whether the short probe was answered.
     is_answered: bool,
 }
 
-/// A packet that has arrived in part.
+/// A partly received packet.
 struct Partial {
     packet: u16,
     total: usize,
@@ -56,12 +55,12 @@ struct Partial {
     parts: BTreeMap<u16, Bytes>,
 }
 
-/// Whether the path of one connection carries long packets.
+/// Tracks whether the path of one connection carries long packets.
 #[derive(Default)]
 pub struct PathLimit {
-    /// Longest packet that this end has made, in bytes.
+    /// Longest packet that this end has sent, in bytes.
     long_bytes: usize,
-    /// Long packets vanish.
+    /// Whether long packets vanish.
     is_short: bool,
     probe: Option<Probe>,
     probes: u32,
@@ -70,7 +69,7 @@ pub struct PathLimit {
     probe_at: Option<Time>,
     /// When long packets were last known to arrive.
     checked_at: Option<Time>,
-    /// Longest packet received since the last echo, in bytes.
+    /// Length of the longest packet received since the last echo, in bytes.
     longest_received: usize,
     fragmented: u16,
     partial: VecDeque<Partial>,
@@ -82,7 +81,7 @@ impl PathLimit {
         [self.probe_at, expiry].into_iter().flatten().min()
     }
 
-    /// Drops packets whose fragments are missing for too long, and returns whether the next probe is due.
+    /// Drops packets whose fragments have been missing for too long. Returns whether the next probe is due.
     pub fn is_probe_due(&mut self, now: Time) -> bool {
         while self.partial.front().is_some_and(|oldest| now >= oldest.began + PARTIAL_LIFE) {
             self.partial.pop_front();
@@ -94,13 +93,13 @@ impl PathLimit {
         self.is_short
     }
 
-    /// Returns the bytes held of packets in fragments.
+    /// Returns the bytes held for incomplete packets.
     pub fn held_bytes(&self) -> usize {
         self.partial.iter().flat_map(|partial| partial.parts.values()).map(Bytes::len).sum()
     }
 
-    /// Looks at the packets that this end is about to send, those from the output `from` on. Splits long ones if they
-    /// vanish, and otherwise plans a probe.
+    /// Inspects the packets about to be sent, starting at the index `from` of `out`. Splits long ones if they vanish on
+    /// this path, and otherwise plans a probe.
     pub fn sends(&mut self, now: Time, out: &mut Vec<Output>, from: usize) {
         let lengths = out[from..].iter().map(|said| if let Output::Packet(packet) = said { packet.len() } else { 0 });
         let longest = lengths.max().unwrap_or(0);
@@ -136,12 +135,12 @@ impl PathLimit {
         }
     }
 
-    /// Notes the length of a packet of the other end.
+    /// Records the length of a received packet.
     pub fn received(&mut self, bytes: usize) {
         self.longest_received = self.longest_received.max(bytes);
     }
 
-    /// Makes the answer to a probe.
+    /// Builds the echo of a probe.
     pub fn echo(&mut self, probe: &[u8], to: Token) -> Option<Bytes> {
         if probe.len() < SHORT_PROBE_BYTES {
             return None;
@@ -154,7 +153,7 @@ impl PathLimit {
         Some(echo.freeze())
     }
 
-    /// Handles an answer to a probe.
+    /// Handles an echo.
     pub fn echoed(&mut self, now: Time, mut echo: &[u8], out: &mut Vec<Output>) {
         if echo.len() < SHORT_PROBE_BYTES {
             return;
@@ -171,7 +170,7 @@ impl PathLimit {
         }
     }
 
-    /// Judges the last probe and sends the next, to the end `to`.
+    /// Evaluates the last probe and sends the next one to the end `to`.
     pub fn timer(&mut self, now: Time, to: Token, out: &mut Vec<Output>) {
         match self.probe.take() {
             Some(probe) if probe.is_answered => (self.misses, self.wait) = (self.misses + 1, FIRST_WAIT),
@@ -196,8 +195,8 @@ impl PathLimit {
         self.probe_at = Some(now + if self.is_short { RAISE_PERIOD } else { self.wait });
     }
 
-    /// Takes a fragment. Returns its packet once all others have arrived. Incomplete packets are lost if there are too
-    /// many, or after a second.
+    /// Takes a fragment. Returns its packet once all fragments have arrived. Incomplete packets are dropped if there
+    /// are too many, or after a second.
     pub fn join(&mut self, now: Time, mut fragment: Bytes) -> Option<Bytes> {
         if fragment.len() <= FRAGMENT_HEAD_BYTES {
             return None;
@@ -217,7 +216,7 @@ impl PathLimit {
         if held + fragment.len() > total {
             return None;
         }
-        // A copy, because a slice would keep the memory of a whole batch of packets.
+        // A copy, because a slice would keep the memory of a whole packet batch alive.
         partial.parts.entry(at).or_insert_with(|| Bytes::copy_from_slice(&fragment));
         let mut whole = BytesMut::with_capacity(total);
         for (at, part) in &partial.parts {

@@ -1,13 +1,13 @@
-//! The plain channel: a signed handshake, then bare bytes.
+//! The plain channel: a signed handshake, then unprotected bytes.
 //!
 //! **Protected.** Each replica proves that it holds its key by signing this very handshake. The signature covers a tag,
 //! both hellos (both clusters and epochs, both identities, the replica that the initiator meant to reach, a fresh nonce
 //! from each end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed
 //! to connect another pair.
 //!
-//! **Not protected.** After the handshake nothing protects the bytes: an attacker on the path can read, change and
-//! inject them, and so take over an authenticated stream. Use it only on trusted networks, and TLS elsewhere. Clients
-//! prove nothing: a client's id is only a claim. A client does verify the replica's signature.
+//! **Not protected.** The bytes after the handshake: an attacker on the path can read, change and inject them, and so
+//! take over an authenticated stream. Use it only on trusted networks, and TLS elsewhere. A client's id is only a
+//! claim, which nothing proves. A client does verify the replica's signature.
 //!
 //! ```text
 //! initiator                                responder
@@ -17,17 +17,17 @@
 //!                                    <-    digest
 //! values, if digests or epochs differ  <->  values
 //! ```
-//! Over packets, [the same handshake](crate::channels::plain_packets) is repeated until it is answered, and each packet carries a
-//! number that only somebody on the path can know.
+//! Over packets, [the same handshake](crate::channels::plain_packets) is repeated until it is answered, and each packet
+//! carries a token known only to the two ends and to attackers on the path.
 //!
-//! A proof is a length of two bytes and the signature. A responder that rejects a hello still sends its own, without a
-//! proof, so that the initiator's operator sees the reason too.
+//! A proof is a two-byte length and the signature. A responder that rejects a hello still sends its own hello, without
+//! a proof, so that the initiator's operator also sees the reason.
 //!
 //! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all
-//! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a length of two
-//! bytes and their encoding), names the differences, and the handshake fails at both ends. An end that has not proved
-//! its identity sees neither. A client with another epoch than the replica fails once it has verified the replica's
-//! proof.
+//! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a two-byte length
+//! and their encoding) and reports the differences, and the handshake fails at both ends. An end that has not proved
+//! its identity sees neither digests nor values. A client with another epoch than the replica fails once it has
+//! verified the replica's proof.
 
 use crate::channels::hello::{self, HELLO_BYTES, HelloBytes, Place};
 use crate::channels::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
@@ -58,14 +58,15 @@ pub struct PlainChannel {
     config: ChannelConfig,
     side: Side,
     hello: HelloBytes,
-    /// Names the secure session that carries this channel; empty without one.
+    /// Binding to the secure session that carries this channel; empty without one.
     session: Vec<u8>,
     state: State,
 }
 
 impl PlainChannel {
     /// Creates a channel at the start of its handshake. `nonce` must never have been used before;
-    /// [`crate::channels::ChannelFactory::open`] draws one from the operating system, a simulator from its seed.
+    /// [`crate::channels::ChannelFactory::open`] takes one from the operating system, a simulator derives it from its
+    /// seed.
     ///
     /// Panics if a client is to respond or a replica to dial itself: both are bugs of the caller.
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Self {
@@ -81,7 +82,8 @@ impl PlainChannel {
         PlainChannel { config, side, hello, session: Vec::new(), state: State::AwaitHello }
     }
 
-    /// Creates a channel inside a secure session. Its signatures cover `session`, so they prove nothing in another one.
+    /// Creates a channel inside a secure session. Its signatures cover `session`, so they are worthless in any other
+    /// session.
     ///
     /// # Panics
     /// As [`PlainChannel::new`].
@@ -148,8 +150,8 @@ impl PlainChannel {
         if theirs == ours { Ok(()) } else { Err(ChannelError::Genesis { remote, theirs, ours }) }
     }
 
-    /// Returns the identity that the peer claims, if it is allowed and the hello is addressed to this end, and its
-    /// epoch.
+    /// Checks that the hello is addressed to this end and that the claimed identity is allowed. Returns that identity
+    /// and the remote's epoch.
     fn accept_hello(&self, theirs: &HelloBytes) -> Result<(RemoteIdentity, EpochId), ChannelError> {
         let hello = hello::decode(theirs)?;
         if hello.cluster != self.config.cluster {
@@ -235,7 +237,7 @@ impl PlainChannel {
         Some(State::AwaitValues(replica, epoch))
     }
 
-    /// Names the parameters that differ.
+    /// Receives the remote's parameters and reports those that differ.
     fn receive_values(
         &self,
         wire: &BytesMut,
@@ -291,7 +293,7 @@ impl Channel for PlainChannel {
     }
 
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
-        assert!(self.is_transparent(), "nothing is sealed before the handshake is complete");
+        assert!(self.is_transparent(), "nothing is sent before the handshake is complete");
         outgoing.extend_from_slice(plain);
     }
 

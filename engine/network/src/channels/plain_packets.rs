@@ -1,17 +1,19 @@
-//! The plain channel over packets: the handshake of [`plain`](crate::channels::plain), then bare packets with a token.
+//! The plain channel over packets: the handshake of [`plain`](crate::channels::plain), then unprotected packets with a
+//! token.
 //!
-//! Packets begin as [`envelope`] says, so only somebody on the path can inject one, as [`plain`](crate::channels::plain) says.
-//! The initiator first asks for the token of the other end, which proves its address.
+//! Packets begin with the header of [`envelope`], so only an attacker on the path can inject one (see
+//! [`plain`](crate::channels::plain)). The initiator first requests the responder's token, which proves the initiator's
+//! address.
 //!
 //! ```text
 //! handshake  0x51  to 8  from 8  have 2  at 2  bytes    part `at..` of this end's handshake; `have` bytes have arrived
 //! data       0x52  to 8  bytes
 //! ```
-//! Handshake packets are repeated by the initiator until all its bytes have arrived; the responder only answers.
+//! The initiator repeats handshake packets until all its bytes have arrived; the responder only answers.
 //!
-//! **Inside a secure session**, which has such tokens of its own, a packet of data begins with its kind alone, and the
-//! first handshake packet with a token of zero, which stands for one that is not known yet. The answer to a challenge
-//! repeats its proof.
+//! **Inside a secure session**, which has tokens of its own, a data packet begins with its kind alone, and the first
+//! handshake packet with a zero token, because the remote's is not known yet. The answer to a challenge echoes its
+//! proof.
 
 use crate::channels::envelope::{
     self, Challenges, DATA, DATA_HEAD_BYTES, FIRST_WAIT, Head, LAST_WAIT, MOVE, PLAIN, Token,
@@ -27,29 +29,29 @@ use quorate_types::parameters::MAX_PARAMETERS_BYTES;
 use quorate_types::{Lane, Time};
 use std::time::Duration;
 
-/// Bytes before this end's part of a handshake.
+/// Header bytes of a handshake packet.
 const HANDSHAKE_HEAD_BYTES: usize = envelope::HANDSHAKE_HEAD_BYTES + 2 + 2;
-/// Bytes before the payload of a packet of data inside a secure session.
+/// Header bytes of a data packet inside a secure session.
 pub(crate) const INSIDE_HEAD_BYTES: usize = 1;
-/// Longest handshake of one end: a hello, a proof with its length, a digest, and parameters with their length.
+/// Maximum handshake length of one end: a hello, a proof with its length, a digest, and parameters with their length.
 const MAX_HANDSHAKE_BYTES: usize = HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
 
 /// One end of a plain channel over packets.
 pub struct PlainPackets {
     inner: PlainChannel,
     side: Side,
-    /// A secure session around this channel says whose packets come.
+    /// Whether a secure session below this channel identifies the sender of packets.
     is_inside: bool,
     own: Token,
-    /// At the end that accepts, unknown until the handshake begins.
+    /// Token of the remote. At the accepting end, `None` until the handshake begins.
     theirs: Option<Token>,
     /// This end's bytes of the handshake.
     said: Vec<u8>,
-    /// Of these, the bytes that have arrived at the other end.
+    /// Number of these bytes that the other end has acknowledged.
     arrived: usize,
-    /// Bytes of the other end's handshake that have arrived here.
+    /// Number of handshake bytes received from the other end.
     heard: usize,
-    /// Of these, its hello.
+    /// The other end's hello.
     their_hello: Vec<u8>,
     challenges: Challenges,
     is_established: bool,
@@ -67,7 +69,8 @@ impl PlainPackets {
         PlainPackets { is_inside: false, ..PlainPackets::inside(config, side, nonce, &[]) }
     }
 
-    /// Creates one end inside a secure session. Its signatures cover `session`, so they prove nothing in another one.
+    /// Creates one end inside a secure session. Its signatures cover `session`, so they are worthless in any other
+    /// session.
     pub(crate) fn inside(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES], session: &[u8]) -> PlainPackets {
         PlainPackets {
             own: envelope::token(&nonce),
@@ -87,7 +90,7 @@ impl PlainPackets {
         }
     }
 
-    /// Retransmits unacknowledged handshake bytes and acknowledges the other end's; before that, the initiator asks for
+    /// Retransmits unacknowledged handshake bytes and acknowledges the other end's. Before that, the initiator requests
     /// the other end's token.
     fn say(&self, out: &mut Vec<Output>) {
         if self.theirs.is_none() && !self.is_inside {
@@ -105,7 +108,7 @@ impl PlainPackets {
         self.arrived == self.said.len()
     }
 
-    /// Returns the head of a packet of data, in a buffer with room for `bytes` more.
+    /// Returns the header of a data packet, in a buffer with capacity for `bytes` more.
     fn data_head(&self, bytes: usize) -> BytesMut {
         assert!(self.is_established, "nothing is sent before the handshake is complete");
         if self.is_inside {
@@ -118,7 +121,7 @@ impl PlainPackets {
 
     fn take_data(&mut self, frame: Bytes, out: &mut Vec<Output>) {
         if self.is_established {
-            // Only an end that has heard all of the handshake sends data.
+            // The other end sends data only after it has received this end's whole handshake.
             (self.arrived, self.due) = (self.said.len(), None);
             out.push(Output::Frame(frame));
         }
@@ -129,7 +132,7 @@ impl PlainPackets {
         out.push(Output::Lost(why));
     }
 
-    /// Handles the answer to the question for the other end's token.
+    /// Handles the answer to the token request.
     fn take_answer(&mut self, now: Time, channel: u8, from: Token, packet: &[u8], out: &mut Vec<Output>) {
         if channel != PLAIN.0 {
             return self.end(envelope::speaks_other(packet, PLAIN).into(), out);
@@ -187,7 +190,7 @@ impl PlainPackets {
         }
     }
 
-    /// Makes the answer to a challenge with this proof.
+    /// Builds the answer to a challenge with this proof.
     pub(crate) fn answer_challenge(&self, proof: u64) -> Option<Bytes> {
         let theirs = self.theirs.filter(|_| self.is_established && self.side != Side::Responder)?;
         if !self.is_inside {
@@ -207,8 +210,8 @@ impl PlainPackets {
         }
     }
 
-    /// Refuses a first packet that does not begin a handshake. The sender of any later packet has a connection that
-    /// this end has forgotten, and gets a reset.
+    /// Refuses a first packet that does not begin a handshake. Any later packet belongs to a connection that this end
+    /// has forgotten, so its sender gets a reset.
     fn refuse(&mut self, packet: &[u8], out: &mut Vec<Output>) {
         let why = match envelope::head(packet) {
             Some(Head::Data { to } | Head::Handshake { to, .. } | Head::Path { to }) => {
@@ -221,7 +224,7 @@ impl PlainPackets {
         self.end(why, out);
     }
 
-    /// Handles a packet of an end that accepts, before its handshake has begun.
+    /// Handles a packet at the accepting end before the handshake has begun.
     fn begin(&mut self, packet: Bytes, out: &mut Vec<Output>) {
         match envelope::head(&packet) {
             Some(Head::Ask { of, channel }) if channel == PLAIN.0 => {
@@ -236,7 +239,7 @@ impl PlainPackets {
     }
 }
 
-/// Returns whether a handshake packet has the first byte of its sender's handshake.
+/// Returns whether a handshake packet contains the first byte of its sender's handshake.
 fn starts_handshake(packet: &[u8]) -> bool {
     packet.len() > HANDSHAKE_HEAD_BYTES && packet[HANDSHAKE_HEAD_BYTES - 2..HANDSHAKE_HEAD_BYTES] == [0; 2]
 }

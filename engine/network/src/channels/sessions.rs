@@ -1,17 +1,17 @@
-//! Sessions of TLS that an end resumes when it connects again (RFC 8446, section 2.2).
+//! Resumption of TLS sessions when an end reconnects (RFC 8446, section 2.2).
 //!
-//! **What is saved.** The accepting end signs nothing with the key of its process, and the other end verifies nothing
-//! of that. Fresh keys are agreed on all the same (`psk_dhe_ke`, the only mode of the library), so what was recorded
-//! stays secret if a session is stolen later, and nothing is sent before the other end has answered (no 0-RTT).
+//! **What resumption saves.** The accepting end's signature with its process key, and its verification by the other
+//! end. Both still agree on fresh keys (`psk_dhe_ke`, the only mode of the library), so recorded traffic stays secret
+//! if a session is stolen later, and nothing is sent before the other end has answered (no 0-RTT).
 //!
-//! **The committee's handshake is not saved.** It runs inside each connection, with fresh nonces, and alone decides
-//! who is admitted. It stays bound to the key of the accepting end. That end proved its key in the handshake that made
-//! the session's secret, and only the two ends know the secret. So a resumed session proves the key as the first one
-//! did, and the dialling end takes the key from the session.
+//! **What it does not save.** The committee's handshake. It runs inside each connection, with fresh nonces, and alone
+//! decides who is admitted. It stays bound to the accepting end's key: that end proved the key in the handshake that
+//! produced the session's secret, and only the two ends know this secret. So a resumed session proves the key as the
+//! first one did, and the dialling end takes the key from the session.
 //!
-//! **Where they are.** In the memory of the two ends, nowhere else. An accepting end gives out one ticket with each
-//! connection, a random number that says nothing, and takes it once. An end that has restarted knows none, and the
-//! connection begins with a full handshake, as with a ticket that is used up, or forgotten for others.
+//! **Where sessions are kept.** Only in the memory of the two ends. An accepting end issues one ticket per connection,
+//! a random number without content, and accepts it once. If it has restarted, has evicted the session, or has accepted
+//! the ticket before, the connection begins with a full handshake.
 
 use crate::channels::ChannelError;
 use crate::channels::tls::Shared;
@@ -22,21 +22,21 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Maximum number of replicas whose sessions an end keeps to dial them again.
+/// Maximum number of replicas whose sessions a dialling end keeps.
 const MAX_DIALLED: usize = 128;
-/// Sessions that the library keeps for each of them, at most.
+/// Maximum number of sessions that the library keeps for each of these replicas.
 const SESSIONS_EACH: usize = 8;
-/// Maximum number of sessions that an accepting end keeps; a further one replaces the oldest, which is not resumed
-/// then. Strangers can cause that, and make others' handshakes full ones.
+/// Maximum number of sessions that an accepting end keeps. A further session evicts the oldest, which then cannot be
+/// resumed. Strangers can cause evictions, and so force full handshakes on others.
 pub const MAX_ACCEPTED_SESSIONS: usize = 1_024;
-/// Tickets that an accepting end gives out with each connection.
+/// Number of tickets that an accepting end issues per connection.
 const TICKETS: usize = 1;
 
-/// Sessions of one local end. By default none are kept.
+/// TLS sessions of one local end. By default none are kept.
 #[derive(Clone, Default)]
 pub struct Sessions(Option<Arc<Kept>>);
 
-/// Configurations with a memory for sessions, made when they are first used.
+/// Configurations with a session cache, created on first use.
 #[derive(Default)]
 struct Kept {
     client: OnceLock<Result<Arc<ClientConfig>, ChannelError>>,
@@ -45,20 +45,20 @@ struct Kept {
 }
 
 impl Sessions {
-    /// Returns a memory for the sessions of an end, as the one that dials and as the one that accepts.
+    /// Creates session caches for an end that both dials and accepts.
     pub fn kept() -> Sessions {
         Sessions(Some(Arc::default()))
     }
 
-    /// Returns the number of times that somebody has come back with a session that this end had given out.
+    /// Returns how often a connection has resumed a session that this end issued.
     pub fn resumed(&self) -> u64 {
         self.0.as_ref().map_or(0, |kept| kept.taken.load(Ordering::Relaxed))
     }
 
-    /// Returns the configuration of TLS for the end that dials.
+    /// Returns the TLS configuration of the dialling end.
     ///
     /// # Errors
-    /// Those of [`Shared::get`].
+    /// The errors of [`Shared::get`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, ChannelError> {
         let shared = || Shared::get().map(|shared| &shared.client);
         match &self.0 {
@@ -67,10 +67,10 @@ impl Sessions {
         }
     }
 
-    /// Returns the configuration of TLS for the end that accepts.
+    /// Returns the TLS configuration of the accepting end.
     ///
     /// # Errors
-    /// Those of [`Shared::get`].
+    /// The errors of [`Shared::get`].
     pub fn server(&self) -> Result<Arc<ServerConfig>, ChannelError> {
         let shared = || Shared::get().map(|shared| &shared.server);
         match &self.0 {
@@ -92,7 +92,7 @@ impl fmt::Debug for Sessions {
 fn remember_dialled(shared: &ClientConfig) -> Arc<ClientConfig> {
     let mut client = shared.clone();
     client.resumption = Resumption::in_memory_sessions(MAX_DIALLED * SESSIONS_EACH);
-    assert!(!client.enable_early_data, "what is sent before an answer can be replayed");
+    assert!(!client.enable_early_data, "data sent before an answer can be replayed");
     Arc::new(client)
 }
 
@@ -101,11 +101,11 @@ fn remember_accepted(shared: &ServerConfig, taken: Arc<AtomicU64>) -> Arc<Server
     let cache = ServerSessionMemoryCache::new(MAX_ACCEPTED_SESSIONS);
     server.session_storage = Arc::new(Accepted { cache, taken });
     server.send_tls13_tickets = TICKETS;
-    assert_eq!(server.max_early_data_size, 0, "what is sent before an answer can be replayed");
+    assert_eq!(server.max_early_data_size, 0, "data sent before an answer can be replayed");
     Arc::new(server)
 }
 
-/// Sessions that this end has given out, each for one use.
+/// Sessions issued by this end, each for one use.
 #[derive(Debug)]
 struct Accepted {
     cache: Arc<ServerSessionMemoryCache>,

@@ -1,27 +1,28 @@
-//! Interface of a kind of channel: its properties, and how it makes channels.
+//! Interface of a channel kind: its properties, and how it creates channels.
 
 use crate::channels::address::{Greeter, SECRET_BYTES, Unvalidated};
 use crate::channels::carriage::Carriage;
 use crate::channels::{Channel, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
 
-/// Properties of a kind of channel.
+/// Properties of a channel kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelProfile {
-    /// Name in configurations.
+    /// Name used in configurations.
     pub name: &'static str,
     /// One-line description for the help text.
     pub summary: &'static str,
     /// Carriages over which it works.
     pub over: &'static [Carriage],
-    /// An attacker on the path cannot read the frames.
+    /// Whether frames are secret to an attacker on the path.
     pub encrypts: bool,
-    /// Frames that an attacker made or changed are rejected, even after the handshake.
+    /// Whether frames that an attacker made or changed are rejected, even after the handshake.
     pub authenticates_frames: bool,
-    /// Over packets: an attacker off the path cannot inject one, because each carries a secret of its connection.
+    /// Over packets: whether an attacker off the path is unable to inject one, because each carries a secret of its
+    /// connection.
     pub guards_packets: bool,
 }
 
-/// A kind of channel.
+/// A channel kind.
 pub trait ChannelSuite: Send + Sync {
     fn profile(&self) -> &ChannelProfile;
 
@@ -52,8 +53,8 @@ pub trait ChannelSuite: Send + Sync {
         Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Datagrams })
     }
 
-    /// Creates the judge of packets that belong to no connection of an end that accepts. `secret` must be random, and
-    /// the same for the whole life of that end. By default, every such packet begins a connection.
+    /// Creates the greeter of a listening end, which handles packets that belong to no connection. `secret` must be
+    /// random, and the same for the whole life of that end. By default, every such packet begins a connection.
     fn greeter(&self, _secret: [u8; SECRET_BYTES]) -> Box<dyn Greeter> {
         Box::new(Unvalidated)
     }

@@ -1,13 +1,14 @@
 //! TLS 1.3 over a stream, and inside it the handshake of the [plain channel](crate::channels::plain).
 //!
-//! **Protected.** Nobody on the path can read, change, inject or replay bytes, or learn later what was sent: keys are
-//! made for each connection and forgotten. Both ends are who the committee says, as in the plain channel.
+//! **Protected.** Nobody on the path can read, change, inject or replay bytes. Recorded traffic stays secret if a key
+//! leaks later, because each connection has ephemeral keys. The committee's keys authenticate both ends, as in the
+//! plain channel.
 //!
-//! TLS itself authenticates nobody here. The end that accepts shows a raw public key (RFC 7250) that its process made
-//! when it started, and no certificate: there is nothing to issue, renew or distribute. The signatures of the handshake
-//! inside cover this key, and TLS proves that the other end holds it. So a signature is worth nothing in any other
-//! session: somebody on the path who speaks TLS with both ends can pass their signatures on, but neither end accepts
-//! them. RFC 5929 calls this channel binding, of the type `tls-server-end-point`.
+//! TLS itself authenticates nobody here. The accepting end presents a raw public key (RFC 7250), generated when its
+//! process started, instead of a certificate: there is nothing to issue, renew or distribute. The signatures of the
+//! inner handshake cover this key, and TLS proves that the accepting end holds it. So a signature is worthless in any
+//! other session: an attacker on the path who speaks TLS with both ends can forward their signatures, but neither end
+//! accepts them. This is channel binding as in RFC 5929, type `tls-server-end-point`.
 //!
 //! ```text
 //! initiator                                     responder
@@ -18,8 +19,8 @@
 //! proof, if it is a replica               ->
 //! ```
 //!
-//! An end that connects again resumes its session if both ends still know it: see [`Sessions`]. A key is replaced after
-//! [`ChannelConfig::key_update_records`]. Only TLS 1.3 is built in, so there is no version to fall back to.
+//! A reconnecting end resumes its session if both ends still have it: see [`Sessions`]. A key is replaced after
+//! [`ChannelConfig::key_update_records`]. Only TLS 1.3 is built in, so a downgrade is impossible.
 //!
 //! [`Sessions`]: crate::channels::Sessions
 
@@ -54,15 +55,15 @@ static PROFILE: ChannelProfile = ChannelProfile {
     guards_packets: false,
 };
 
-/// Both ends name the protocol inside (RFC 7301): other programs fail early.
+/// Both ends announce the inner protocol (RFC 7301), so that other programs fail early.
 const PROTOCOL: &[u8] = b"quorate";
-/// Plain bytes in a record, at most (RFC 8446, section 5.1).
+/// Maximum plaintext bytes in a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 1 << 14;
-/// Bytes by which a record is longer than what it carries: header, kind and tag.
+/// Overhead of a record in bytes: header, content type and tag.
 const RECORD_OVERHEAD_BYTES: usize = 5 + 1 + 16;
-/// First byte of an alert: how an end that speaks TLS refuses.
+/// First byte of an alert, by which a TLS end refuses the session.
 const ALERT: u8 = 21;
-/// Start of an Ed25519 private key in PKCS #8 (RFC 8410, section 7), before its 32 bytes.
+/// DER prefix of an Ed25519 private key in PKCS #8 (RFC 8410, section 7), before its 32 bytes.
 const PKCS8_ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 impl ChannelSuite for Tls {
@@ -80,22 +81,22 @@ impl ChannelSuite for Tls {
     }
 }
 
-/// What all connections of this process share: those of this channel, and those of a transport that has TLS of its own.
-/// The configurations keep no sessions; those of [`Sessions`](crate::channels::Sessions) may.
+/// State shared by all connections of this process, over this channel and over transports with built-in TLS. These
+/// configurations keep no sessions; those of [`Sessions`](crate::channels::Sessions) may.
 pub struct Shared {
     pub client: Arc<ClientConfig>,
     pub server: Arc<ServerConfig>,
-    /// The raw public key that this process shows, in DER. The handshake inside a session is
-    /// [bound](PlainChannel::inside) to the key of the end that accepts.
+    /// The raw public key that this process presents, in DER. The inner handshake of a session is
+    /// [bound](PlainChannel::inside) to the accepting end's key.
     pub public_key: Vec<u8>,
 }
 
 impl Shared {
-    /// Returns what the sessions of this process share.
+    /// Returns the state shared by all sessions of this process.
     ///
     /// # Errors
-    /// [`ChannelError::Randomness`] if the operating system provides none, [`ChannelError::Tls`] if the library
-    /// refuses its own key.
+    /// [`ChannelError::Randomness`] if the operating system provides none, [`ChannelError::Tls`] if the library refuses
+    /// the generated key.
     pub fn get() -> Result<&'static Shared, ChannelError> {
         static SHARED: OnceLock<Result<Shared, ChannelError>> = OnceLock::new();
         SHARED.get_or_init(Shared::make).as_ref().map_err(Clone::clone)
@@ -108,7 +109,7 @@ impl Shared {
         getrandom::fill(&mut key[PKCS8_ED25519.len()..])
             .map_err(|error| ChannelError::Randomness(error.to_string()))?;
         let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(key).into()).map_err(tls)?;
-        let public_key = key.public_key().expect("a key of Ed25519 has a public key").to_vec();
+        let public_key = key.public_key().expect("an Ed25519 key has a public key").to_vec();
         let certified = CertifiedKey::new(vec![CertificateDer::from(public_key.clone())], key);
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -131,7 +132,7 @@ impl Shared {
     }
 }
 
-/// Accepts any key whose owner takes part in the handshake: the handshake inside decides who that may be.
+/// Accepts any key whose owner completes the TLS handshake: the inner handshake decides who is admitted.
 #[derive(Debug)]
 struct AnyKey(Arc<CryptoProvider>);
 
@@ -188,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Returns the key that the accepting end has shown.
+    /// Returns the key that the accepting end presented.
     fn shown_key(&self) -> Result<&[u8], ChannelError> {
         match self {
             Session::Server(_) => Ok(&Shared::get()?.public_key),
@@ -199,8 +200,8 @@ impl Session {
         }
     }
 
-    /// Consumes records, appends what they carry to `opened` and what must be answered to `outgoing`. Returns false
-    /// once nothing more can be done with the records that are there.
+    /// Consumes records; appends their plaintext to `opened` and the responses to `outgoing`. Returns false once the
+    /// complete records are consumed.
     fn step(
         &mut self,
         wire: &mut BytesMut,
@@ -215,8 +216,8 @@ impl Session {
         went_on.map_err(tls)
     }
 
-    /// Appends the alert that tells the other end why the session failed, if there is one. Nothing is received any
-    /// more: the library would panic when it fails again.
+    /// Appends the alert that tells the other end why the session failed, if there is one. Stops receiving: the library
+    /// would panic on a second failure.
     fn say_why(&mut self, outgoing: &mut Vec<u8>) {
         let (mut wire, mut opened) = (BytesMut::new(), BytesMut::new());
         while self.has_to_write() && self.step(&mut wire, &mut opened, outgoing).is_ok() {}
@@ -229,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Replaces the key that seals. The library must hold nothing of what was received, as for [`Session::seal`].
+    /// Replaces the encryption key. The library must hold no received data, as for [`Session::seal`].
     fn replace_key(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Session::Client(session) => while !replace_key(session.process_tls_records(&mut []), outgoing)? {},
@@ -238,7 +239,7 @@ impl Session {
         Ok(())
     }
 
-    /// Seals `plain`. The library must [hold nothing](holds_record) of what was received.
+    /// Encrypts `plain`. The library must [hold no received data](holds_record).
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Session::Client(session) => loop {
@@ -255,8 +256,8 @@ impl Session {
     }
 }
 
-/// Returns whether `wire` starts with a whole record. The library leaves one there only if it is part of a handshake
-/// message whose end is missing, or follows the other end's farewell.
+/// Returns whether `wire` starts with a complete record. The library leaves one there only if it belongs to an
+/// incomplete handshake message, or follows the other end's close_notify.
 fn holds_record(wire: &[u8]) -> bool {
     let [_, _, _, high, low, rest @ ..] = wire else { return false };
     rest.len() >= usize::from(u16::from_be_bytes([*high, *low]))
@@ -266,7 +267,7 @@ fn tls(error: Error) -> ChannelError {
     ChannelError::Tls(error.to_string())
 }
 
-/// Handles one state of a session. Returns the number of bytes to discard, and whether the session goes on.
+/// Handles one state of a session. Returns the number of bytes to discard, and whether to continue.
 fn handle<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     opened: &mut BytesMut,
@@ -287,7 +288,7 @@ fn handle<Data>(
     (discard, went_on)
 }
 
-/// Handles a state without data. Returns whether the session goes on.
+/// Handles a state without application data. Returns whether to continue.
 fn answer<Data>(state: ConnectionState<'_, '_, Data>, outgoing: &mut Vec<u8>) -> Result<bool, Error> {
     match state {
         ConnectionState::EncodeTlsData(mut data) => {
@@ -299,7 +300,7 @@ fn answer<Data>(state: ConnectionState<'_, '_, Data>, outgoing: &mut Vec<u8>) ->
             Ok(true)
         }
         ConnectionState::TransmitTlsData(data) => {
-            // What was encoded is at the end of `outgoing`, which is sent in its order.
+            // The encoded data is at the end of `outgoing`, which is sent in order.
             data.done();
             Ok(true)
         }
@@ -307,7 +308,7 @@ fn answer<Data>(state: ConnectionState<'_, '_, Data>, outgoing: &mut Vec<u8>) ->
     }
 }
 
-/// Seals `plain`, or handles another state of the session first and returns false.
+/// Encrypts `plain`, or first handles another state of the session and returns false.
 fn seal<Data>(status: UnbufferedStatus<'_, '_, Data>, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<bool, Error> {
     match status.state? {
         ConnectionState::WriteTraffic(mut records) => {
@@ -326,7 +327,7 @@ fn seal<Data>(status: UnbufferedStatus<'_, '_, Data>, plain: &[u8], outgoing: &m
     }
 }
 
-/// Replaces the key that seals, or handles another state of the session first and returns false.
+/// Replaces the encryption key, or first handles another state of the session and returns false.
 fn replace_key<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>) -> Result<bool, Error> {
     match status.state? {
         ConnectionState::WriteTraffic(records) => records.refresh_traffic_keys().map(|()| true),
@@ -337,7 +338,7 @@ fn replace_key<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<
     }
 }
 
-/// Appends what `write` writes into the room it is given, of `expected` bytes at first and then as much as it asks for.
+/// Appends the output of `write`, which gets a buffer of `expected` bytes first, and then of the size that it requests.
 fn append(
     outgoing: &mut Vec<u8>,
     expected: usize,
@@ -366,15 +367,15 @@ pub struct TlsChannel {
     side: Side,
     nonce: [u8; NONCE_BYTES],
     session: Session,
-    /// The handshake inside, once the session is secure.
+    /// The inner handshake, once the session is secure.
     inner: Option<PlainChannel>,
-    /// Opened bytes of the handshake inside.
+    /// Decrypted bytes of the inner handshake.
     opened: BytesMut,
-    /// Its bytes to seal.
+    /// Bytes of the inner handshake that are not encrypted yet.
     answers: Vec<u8>,
     heard: bool,
     refused: Option<ChannelError>,
-    /// Records sealed with the present key.
+    /// Number of records encrypted with the current key.
     sealed: u64,
 }
 
@@ -382,8 +383,8 @@ impl TlsChannel {
     /// Creates a channel at the start of its handshake. `nonce` must never have been used before.
     ///
     /// # Errors
-    /// [`ChannelError::Randomness`] if the operating system provides none, [`ChannelError::Tls`] if the library
-    /// refuses its own key.
+    /// [`ChannelError::Randomness`] if the operating system provides none, [`ChannelError::Tls`] if the library refuses
+    /// the generated key.
     ///
     /// # Panics
     /// If a client is to respond or a replica to dial itself, as [`PlainChannel::new`].
@@ -404,7 +405,7 @@ impl TlsChannel {
         Ok(TlsChannel { config, side, nonce, session, inner, opened, answers, heard, refused, sealed })
     }
 
-    /// Seals `plain`, with a new key if the present one has sealed enough records.
+    /// Encrypts `plain`, after a key update if the current key has encrypted enough records.
     fn seal_with_fresh_key(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         if self.sealed >= self.config.key_update_records {
             self.session.replace_key(outgoing)?;
@@ -414,7 +415,7 @@ impl TlsChannel {
         self.session.seal(plain, outgoing)
     }
 
-    /// Rejects, by its first bytes, an end that does not speak TLS.
+    /// Rejects a remote that does not speak TLS, by its first bytes.
     fn check_first(&mut self, wire: &BytesMut) -> Result<(), ChannelError> {
         if self.heard || wire.is_empty() {
             return Ok(());
@@ -457,7 +458,7 @@ impl TlsChannel {
         Ok(())
     }
 
-    /// Goes on with the handshake inside the secure session. What follows it is passed on.
+    /// Continues the inner handshake. Bytes after it are passed on.
     fn shake_hands(&mut self, plain: &mut BytesMut) -> Result<(), ChannelError> {
         if self.inner.is_none() {
             let key = self.session.shown_key()?;
@@ -498,7 +499,7 @@ impl Channel for TlsChannel {
         if let Err(why) = &outcome {
             self.refused = Some(why.clone());
             if !holds_record(wire) {
-                // The session may have failed too: then its alert says why.
+                // The session may have failed too: then its alert carries the reason.
                 let _ = self.seal_answers(outgoing);
             }
             self.session.say_why(outgoing);
@@ -507,7 +508,7 @@ impl Channel for TlsChannel {
     }
 
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
-        assert!(self.remote().is_some(), "nothing is sealed before the handshake is complete");
+        assert!(self.remote().is_some(), "nothing is encrypted before the handshake is complete");
         let items = meter::channel_items(plain.len());
         let sealed = meter::measured(Primitive::Channel, items, || self.seal_with_fresh_key(plain, outgoing));
         if let Err(why) = sealed {
@@ -525,7 +526,7 @@ impl Channel for TlsChannel {
     }
 }
 
-/// Returns the name under which an end keeps the sessions with a replica. TLS requires a name; it is never sent.
+/// Returns the server name under which an end keeps its sessions with a replica. TLS requires a name; it is never sent.
 pub fn name_of(replica: ReplicaId) -> String {
     format!("replica-{}.quorate", replica.0)
 }

@@ -1,22 +1,22 @@
-//! Admission control: which bundles of clients a replica refuses because their commands would wait too long.
+//! Admission control: a replica refuses client bundles whose commands would wait too long.
 //!
-//! Work is counted in bytes, with [`COMMAND_WORK_BYTES`] for each command. The work that is here and not executed is
-//! the queue. It may grow up to a limit, which follows from what the replica measures:
+//! Work is counted in bytes, with [`COMMAND_WORK_BYTES`] added per command. The queue is the received work that is not
+//! executed yet. Measurements set the limit of the queue:
 //!
-//! - Marks at the end of the queue, a few milliseconds apart, tell how long work waits: until as much is executed as
-//!   was executed or waiting at the mark. No bundle carries a time.
-//! - If the mean of that time exceeds the target, the rate of execution is the capacity, and the limit falls toward the
-//!   work of one target.
-//! - If the mean is below the target, the limit grows: toward that same work and a little beyond if the capacity is
-//!   known, and otherwise to at most twice what is executed in the target time, when the queue comes near it. A replica
-//!   at part load executes what it is given, so its rate says little about its capacity.
+//! - Marks at the end of the queue, a few milliseconds apart, measure the queueing delay: a mark passes when the
+//!   executed work reaches the sum of executed and queued work at the time of the mark. So bundles need no timestamps.
+//! - If the mean delay exceeds the target, the execution rate is the capacity, and the limit falls toward the work done
+//!   in one target time.
+//! - If the mean is below the target, the limit grows: to slightly more than the work of one target time if the
+//!   capacity is known. Otherwise it grows when the queue nears it, to at most twice the work executed in the target
+//!   time: a partly loaded replica executes only its load, so its rate says little about its capacity.
 //!
-//! At the limit, clients are refused except those within their share. Each piece of executed work gives the active
-//! clients credit in equal parts, by address first and then by link, as the pool's lanes do (ADR 025). So a client that
-//! sends less than its share never notices the others, and nobody gains credit while nothing is executed.
+//! At the limit, only clients within their share are admitted. Each piece of executed work gives the active clients
+//! credit in equal parts, by address first and then by link, as the pool's lanes do (ADR 025). So a client that sends
+//! less than its share never notices the others, and nobody gains credit while nothing is executed.
 //!
-//! The clients of different replicas share the cluster likewise: a replica refuses nothing while its own clients use
-//! less than [nearly 1/n](share) of what the cluster executes.
+//! The replicas' clients share the cluster in the same way: a replica refuses nothing while its own clients use less
+//! than [nearly 1/n](share) of what the cluster executes.
 
 mod share;
 
@@ -25,44 +25,44 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Work of a command in addition to its bytes: a command of that size costs a replica about twice what an empty one
-/// does.
+/// Work added per command: a command with a payload of this size costs a replica about twice as much as an empty one.
 pub const COMMAND_WORK_BYTES: u64 = 256;
-/// Limit of the queues of all replicas together before the capacity is known. What they hold in the first moments of an
-/// overload passes through the network card of each of them. Less would refuse much of a load that the cluster could
-/// carry; at three times saturation, more would let views time out on slow cards.
+/// Initial limit of all replicas' queues together, before the capacity is known. The work held in the first moments of
+/// an overload passes through the network interface of each replica. A smaller limit would refuse much of a load that
+/// the cluster could sustain. At three times saturation, a larger one would let views time out on slow interfaces.
 pub const INITIAL_CLUSTER_LIMIT_BYTES: u64 = 40 << 20;
-/// The limit never falls below this. A queue of this length costs no time worth mentioning.
+/// Minimum of the limit. A queue of this length adds no noticeable delay.
 pub const MIN_LIMIT_BYTES: u64 = 256 << 10;
-/// While the capacity is unknown, the limit grows up to N times the work executed in the target time: what was executed
-/// then arrived earlier, when there was less of it.
+/// While the capacity is unknown, the limit grows up to this multiple of the work executed in the target time: the work
+/// executed now arrived earlier, when the load was lower.
 const GROWTH_FACTOR: u64 = 2;
 /// Minimum length of a measurement.
 const MIN_MEASUREMENT_NS: u64 = 100_000_000;
-/// Minimum time between two marks whose time in the queue is measured, and maximum number of marks in the queue.
+/// Minimum time between two marks, and maximum number of marks in the queue.
 const MARK_INTERVAL_NS: u64 = 5_000_000;
 const MAX_MARKS: usize = 4096;
-/// Minimum number of times that work is executed in a measurement: blocks come in bursts.
+/// Minimum number of executions in a measurement, because blocks come in bursts.
 const MIN_EXECUTIONS: u32 = 3;
-/// The limit changes at most by 1/N in a measurement.
+/// The limit changes by at most 1/N per measurement.
 const MAX_STEP_DIVISOR: u64 = 4;
-/// The capacity is unknown again when nothing was refused for this long.
+/// The capacity becomes unknown again after this time without a refusal.
 const CALM_NS: u64 = 10_000_000_000;
-/// Half the limit should shorten the time in the queue by 1/N at least.
+/// Halving the limit is expected to shorten the queueing delay by at least 1/N.
 const SHORTER_DIVISOR: u64 = 10;
-/// The shortest time in the queue may turn out to be this many times the shortest ever, or the target.
+/// Maximum factor by which the estimate of the shortest queueing delay may exceed the shortest one ever measured, or
+/// the target.
 const MAX_LONGER: u64 = 2;
-/// A refused client may return once the queue is below its limit by 1/N.
+/// A refused client may return once the queue is 1/N below its limit.
 const ROOM_DIVISOR: u64 = 8;
-/// Bounds of the time after which a refused client may return.
+/// Bounds of the retry delay of a refused client, in milliseconds.
 pub const MIN_RETRY_MS: u64 = 10;
 pub const MAX_RETRY_MS: u64 = 1_000;
-/// That time before the capacity is known.
+/// Retry delay before the capacity is known, in milliseconds.
 const UNMEASURED_RETRY_MS: u64 = 100;
 /// A client is active until this long after its last bundle.
 const ACTIVE_NS: u64 = 1_000_000_000;
 
-/// Commands and bytes of bundles.
+/// Amount of work: commands and bytes of bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Amount {
     pub commands: u64,
@@ -76,10 +76,10 @@ impl Amount {
     }
 }
 
-/// What a replica holds, and what it has executed since its start.
+/// Work that a replica holds, and work executed since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// Bundles of its own clients that are here and not executed.
+    /// Bundles of its own clients that are received and not executed yet.
     pub open: Amount,
     /// Bundles of its own clients.
     pub executed: Amount,
@@ -87,46 +87,46 @@ pub struct Load {
     pub executed_of_all: Amount,
 }
 
-/// Client with a link that has sent a bundle lately.
+/// A client link that has recently sent a bundle.
 struct Account {
     address: u64,
-    /// Work that is admitted even at the limit. Below zero after a bundle larger than the credit.
+    /// Work admitted even at the limit. Negative after a bundle larger than the credit.
     credit: i64,
-    /// The credit given to every link of this address when this one was updated last.
+    /// Credit given to every link of this address, as of the last update of this account.
     given: u64,
-    /// Whether it has sent a bundle since the last count, and before.
+    /// Whether it has sent a bundle since the last count, and in the interval before.
     active: [bool; 2],
 }
 
-/// Active links of one address.
+/// Active links from one address.
 #[derive(Default)]
 struct Address {
     links: u64,
-    /// Credit given to each of its links so far.
+    /// Cumulative credit given to each of its links.
     given: u64,
-    /// The credit given to each address when `given` was updated last.
+    /// Cumulative credit of each address as of the last update of `given`.
     updated: u64,
 }
 
-/// Measurement under way.
+/// A measurement in progress.
 #[derive(Default)]
 struct Measurement {
     begins: u64,
-    /// Executed work at its beginning.
+    /// Work executed before it began.
     executed: u64,
     executions: u32,
-    /// Nanoseconds in which the queue was not empty.
+    /// Nanoseconds during which the queue was not empty.
     busy_ns: u64,
-    /// Sum and number of the times in the queue.
+    /// Sum and number of the queueing delays.
     waited_ns: u128,
     waits: u64,
-    /// The shortest of these times.
+    /// Shortest queueing delay.
     shortest_ns: u64,
-    /// The longest queue.
+    /// Longest queue.
     longest: u64,
 }
 
-/// Work whose time in the queue is measured: executed once the executed work reaches `position`.
+/// A mark that measures the queueing delay: passed once the executed work reaches `position`.
 struct Mark {
     position: u64,
     at: u64,
@@ -134,34 +134,34 @@ struct Mark {
 
 /// Decides which bundles a replica admits. `K` identifies a link. Times are in nanoseconds.
 pub struct Admission<K> {
-    /// 0: everything is admitted.
+    /// Target of the queueing delay; 0 admits everything.
     target_ns: u64,
     limit: u64,
-    /// Rate of execution while the queue is too long: the capacity.
+    /// Execution rate while the queue is too long: the capacity.
     capacity: Rate,
     share: Share,
     refused_at: Option<u64>,
     lowered_at: u64,
     raised_at: u64,
-    /// The limit since which a lower one has been expected to shorten the time in the queue, and the longest mean of
-    /// that time since then.
+    /// A limit, the reduction of which should have shortened the queueing delay, and the longest mean delay since then.
     expectation: Option<(u64, u64)>,
-    /// Whether bundles were admitted because of the share of this replica since the last measurement above the target.
+    /// Whether bundles were admitted within this replica's share although the queue was at its limit, since the last
+    /// measurement above the target.
     exceeds_limit: bool,
-    /// The shortest time in the queue: what work takes that waits for no other work here.
+    /// Shortest queueing delay: the delay of work that waits for no other work.
     shortest_ns: u64,
-    /// The shortest ever.
+    /// Shortest queueing delay ever measured.
     least_ns: u64,
     now: u64,
     load: Load,
     measurement: Measurement,
-    /// By position and time.
+    /// Ordered by position and time.
     marks: VecDeque<Mark>,
-    /// Work admitted since the load was observed.
+    /// Work admitted since the last observation of the load.
     admitted: u64,
     accounts: HashMap<K, Account>,
     addresses: HashMap<u64, Address>,
-    /// Credit given to each active address so far.
+    /// Cumulative credit given to each active address.
     given: u64,
     counted_at: u64,
     refused_bundles: u64,
@@ -169,8 +169,8 @@ pub struct Admission<K> {
 }
 
 impl<K: Copy + Eq + Hash> Admission<K> {
-    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted. `replicas` is the
-    /// size of the cluster.
+    /// Creates the admission control of one of `replicas` replicas. `max_queue` is the target of the queueing delay;
+    /// zero admits everything.
     pub fn new(max_queue: Duration, replicas: usize) -> Admission<K> {
         Admission {
             target_ns: u64::try_from(max_queue.as_nanos()).unwrap_or(u64::MAX),
@@ -198,7 +198,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         }
     }
 
-    /// Notes the replica's load, before the bundles of a turn are admitted.
+    /// Records the replica's load, before an iteration admits bundles.
     pub fn observe(&mut self, now: u64, load: Load) {
         if self.target_ns == 0 {
             return;
@@ -222,7 +222,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         }
     }
 
-    /// Marks the end of the queue, if it has grown since the last mark.
+    /// Adds a mark at the end of the queue, if it has grown since the last mark.
     fn mark(&mut self) {
         let position = self.load.executed.work().saturating_add(self.load.open.work());
         if self.load.open == Amount::default() {
@@ -237,7 +237,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         }
     }
 
-    /// Measures how long the executed work was in the queue.
+    /// Measures the queueing delay of the executed work.
     fn pass_marks(&mut self) {
         let executed = self.load.executed.work();
         while let Some(mark) = self.marks.front().filter(|mark| mark.position <= executed) {
@@ -252,19 +252,19 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         }
     }
 
-    /// Returns the work that is here and not executed.
+    /// Returns the received work that is not executed yet.
     fn queue(&self) -> u64 {
         self.load.open.work().saturating_add(self.admitted)
     }
 
-    /// Returns the longest time that work should be in the queue: at least half more than the shortest measured. A
-    /// queue that is shorter than the work in flight between the replicas would cost throughput.
+    /// Returns the target of the queueing delay: at least half as long again as the shortest delay measured. A queue
+    /// shorter than the work in flight between the replicas would cost throughput.
     fn target(&self) -> u64 {
         let shortest = if self.shortest_ns == u64::MAX { 0 } else { self.shortest_ns };
         self.target_ns.max(shortest.saturating_add(shortest / 2))
     }
 
-    /// Ends a measurement that is long enough, and adapts the limit.
+    /// Completes a measurement that is long enough, and adapts the limit.
     fn measure(&mut self) {
         let lasted = self.now.saturating_sub(self.measurement.begins);
         let Measurement { executions, waits, .. } = self.measurement;
@@ -287,12 +287,12 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             if let Some((_, longest_mean)) = &mut self.expectation {
                 *longest_mean = mean_ns.max(*longest_mean);
             }
-            // What is executed now was admitted under the limit before.
+            // The work executed now was admitted under the previous limit.
             if self.now < self.lowered_at.saturating_add(mean_ns) {
                 return;
             }
             self.lowered_at = self.now;
-            // A limit that does not hold shortens nothing.
+            // A limit that was exceeded shortens nothing.
             match std::mem::take(&mut self.exceeds_limit) {
                 true => self.expectation = None,
                 false => self.doubt_shortest(mean_ns, shortest_ns),
@@ -300,7 +300,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             let proportional = share_of(self.limit, target, mean_ns);
             self.limit = proportional.max(self.limit - step).min(self.of_target(target)).max(MIN_LIMIT_BYTES);
         } else if self.capacity.get() == 0 {
-            // The effect of the last growth shows after the time in the queue.
+            // The last increase takes effect after one queueing delay.
             if longest >= self.limit / 2 && self.now >= self.raised_at.saturating_add(mean_ns) {
                 let in_target = share_of(per_second(executed, busy_ns), target, 1_000_000_000);
                 self.limit = self.limit.max(in_target.min(self.limit).saturating_mul(GROWTH_FACTOR));
@@ -315,9 +315,9 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         }
     }
 
-    /// Takes the shortest time in the queue of a measurement for the shortest there is, if half the limit has not
-    /// shortened the mean: work waits for something else, such as a new leader that is farther away. Otherwise the
-    /// limit would fall without end, and throughput with it.
+    /// Raises the estimate of the shortest queueing delay to the shortest of this measurement, if halving the limit did
+    /// not shorten the mean: then work waits for something else, such as a new leader that is farther away. Otherwise
+    /// the limit, and with it throughput, would fall without end.
     fn doubt_shortest(&mut self, mean_ns: u64, shortest_ns: u64) {
         let (limit, mean_before) = *self.expectation.get_or_insert((self.limit, mean_ns));
         if self.limit > MIN_LIMIT_BYTES && self.limit > limit / 2 {
@@ -329,7 +329,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.expectation = Some((self.limit, mean_ns));
     }
 
-    /// Returns the work that the replica can do in the target time.
+    /// Returns the work that the replica can execute in the target time.
     fn of_target(&self, target: u64) -> u64 {
         share_of(self.capacity.get(), target, 1_000_000_000)
     }
@@ -354,7 +354,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.addresses.retain(|_, address| address.links > 0);
     }
 
-    /// Returns the account of a link, with the credit that it has by now.
+    /// Returns the account of a link, with its credit brought up to date.
     fn account(&mut self, link: K, address: u64) -> &mut Account {
         let (given, limit) = (self.given, self.limit);
         let addresses = self.addresses.len().max(1) as u64;
@@ -364,7 +364,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         shared.given += (given - shared.updated) / shared.links;
         shared.updated = given;
         let most = limit / addresses / shared.links;
-        // A new client may send one bundle. Reconnecting gains nothing else.
+        // A new client may send one bundle. Reconnecting gives no further advantage.
         let fresh = || Account { address, credit: 1, given: shared.given, active: [true, false] };
         let account = self.accounts.entry(link).or_insert_with(fresh);
         let earned = i64::try_from(shared.given.saturating_sub(account.given)).unwrap_or(i64::MAX);
@@ -383,7 +383,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         let (work, queue, limit, target) = (bundle.work(), self.queue(), self.limit, self.target());
         let is_within_share = self.share.has_room(queue, work, target);
         let account = self.account(link, address);
-        // An empty queue takes a bundle of any size.
+        // An empty queue admits a bundle of any size.
         let is_within_limit = queue == 0 || queue.saturating_add(work) <= limit || account.credit > 0;
         let admits = is_within_limit || is_within_share;
         if admits {
@@ -396,7 +396,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         admits
     }
 
-    /// Counts a refused bundle, and returns the time in milliseconds after which there should be room for it.
+    /// Counts a refused bundle, and returns its retry delay in milliseconds.
     pub fn refuse(&mut self, bundle: Amount) -> u32 {
         self.refused.commands += bundle.commands;
         self.refused.bytes += bundle.bytes;
@@ -420,7 +420,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.refused_bundles
     }
 
-    /// Returns the contents of these bundles.
+    /// Returns the commands and bytes of the refused bundles.
     pub fn refused(&self) -> Amount {
         self.refused
     }

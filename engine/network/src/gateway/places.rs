@@ -1,4 +1,4 @@
-//! Choice of the client link to close when a new client connects and all places are taken.
+//! Choice of the client link to evict when a new client connects and all places are taken.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,36 +6,36 @@ use std::hash::Hash;
 
 /// Default number of places for client links.
 pub const MAX_LINKS: usize = 512;
-/// Default number of places for client links of one address.
+/// Default number of places for client links from one address.
 pub const MAX_LINKS_PER_ADDRESS: usize = 448;
 
-/// Client link that has a place. `A` is an address, `T` a time.
+/// A client link that occupies a place. `A` is an address, `T` a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder<A, T> {
     /// Older links have smaller ids.
     pub id: u64,
     pub address: A,
-    /// The link has carried a genuine bundle.
+    /// Whether the link has carried a genuine bundle.
     pub genuine: bool,
-    /// The link has been silent for so long that it may be closed even if it was genuine.
+    /// Whether the link has been silent for so long that it may be evicted even if it was genuine.
     pub silent: bool,
     /// Time of the last frame.
     pub active: T,
 }
 
-/// Answer to a new link.
+/// Decision about a new link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entrance {
     Free,
-    /// Closing the link with this id makes room.
+    /// Admit it after closing the link with this id.
     Instead(u64),
-    /// No place is left for the address.
+    /// All places of its address are taken.
     AddressFull,
-    /// No place is left.
+    /// All places are taken.
     Full,
 }
 
-/// Finds a place for a link from `address`, given `all` places in total and at most `most` for one address.
+/// Decides whether to admit a link from `address`, given `all` places in total and at most `most` per address.
 pub fn entrance<A, T>(holders: &[Holder<A, T>], address: A, all: usize, most: usize) -> Entrance
 where
     A: Copy + Eq + Hash,
@@ -51,9 +51,8 @@ where
     Entrance::Free
 }
 
-/// Returns the link to close first, of one address or of all. Links that have carried nothing genuine come first: of
-/// the address with the most such links, the one that has been idle longest. After them come silent links that were
-/// genuine.
+/// Returns the link to evict first, from one address or from all. Links without a genuine bundle come first: of the
+/// address with the most such links, the one idle for the longest time. Then come silent links that were genuine.
 pub fn gives_way<A, T>(holders: &[Holder<A, T>], of: Option<A>) -> Option<u64>
 where
     A: Copy + Eq + Hash,

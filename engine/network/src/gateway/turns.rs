@@ -1,27 +1,27 @@
-//! Fair scheduling of clients: a queue for each link, and turns by cost.
+//! Fair scheduling of clients: one queue per link, and turns weighted by cost.
 //!
 //! This is deficit round robin over nanoseconds of work. A link is served while its balance is positive. The cost of a
-//! frame is subtracted after the frame was served, when it is known exactly. A link with no balance left goes to the
-//! back of the round and earns a [`QUANTUM_NS`]. Debt survives an empty queue, credit does not: a link that sends one
-//! expensive request at a time pays the same as one that sends a hundred at once.
+//! frame is subtracted after it was served, when the cost is known. A link without balance goes to the back of the
+//! round and earns a [`QUANTUM_NS`]. Debt survives an empty queue, credit does not, so sending expensive requests one
+//! at a time gains nothing over sending a hundred at once.
 //!
-//! Links that have sent a genuine bundle ([`Standing::Genuine`]) have a separate round, so no number of strangers'
-//! links makes an honest client's round longer.
+//! Links that have sent a genuine bundle ([`Standing::Genuine`]) have a separate round, so strangers' links cannot
+//! lengthen an honest client's round, however many there are.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Credit in nanoseconds that a link earns each time it goes to the back of the round.
+/// Credit that a link earns each time it goes to the back of the round, in nanoseconds.
 pub const QUANTUM_NS: u64 = 200_000;
-/// Maximum debt of a link in nanoseconds, so that a round ends after a bounded number of steps.
+/// Maximum debt of a link, in nanoseconds, so that a round ends after a bounded number of steps.
 pub const MAX_DEBT_NS: u64 = 64 * QUANTUM_NS;
 
 /// Trust in a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// The link has sent nothing genuine yet, or something forged.
+    /// The link has sent no genuine bundle yet, or has sent a forgery.
     Stranger,
-    /// The link has sent a bundle that its client signed, and nothing forged since.
+    /// The link has sent a bundle signed by its client, and no forgery since.
     Genuine,
 }
 
@@ -31,7 +31,7 @@ struct Line<K, T> {
     standing: Standing,
     waiting: VecDeque<T>,
     balance_ns: i64,
-    /// The remote does not read its replies, so the link is not served.
+    /// Whether the link is not served because the remote does not read its replies.
     parked: bool,
     faults: u32,
 }
@@ -43,15 +43,15 @@ impl<K, T> Line<K, T> {
     }
 }
 
-/// Queues of all links, and the order of their turns. `K` identifies a link, `T` is a waiting item.
+/// Queues of all links, and the order of their turns. `K` identifies a link, `T` is a queued item.
 pub struct Turns<K, T> {
     places: HashMap<K, usize>,
     lines: Vec<Option<Line<K, T>>>,
     free: Vec<usize>,
-    /// Lines that wait for a turn, one round for each [`Standing`].
+    /// Links waiting for a turn, one round per [`Standing`].
     rounds: [VecDeque<usize>; 2],
     parked: Vec<usize>,
-    /// The link that was looked up last, as frames of one link come in a row.
+    /// The most recently used link, cached because frames of one link arrive consecutively.
     last: Option<(K, usize)>,
 }
 
@@ -69,7 +69,7 @@ impl<K: Copy + Eq + Hash, T> Default for Turns<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T> Turns<K, T> {
-    /// Returns whether no link waits for a turn. Parked links do not wait.
+    /// Returns whether no link waits for a turn. Parked links do not count.
     pub fn is_empty(&self) -> bool {
         self.rounds.iter().all(VecDeque::is_empty)
     }
@@ -156,8 +156,7 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         })
     }
 
-    /// Puts an item back at the front of its link's queue, and stops serving the link until it is
-    /// [resumed](Turns::resume).
+    /// Returns an item to the front of its link's queue, and suspends the link until it is [resumed](Turns::resume).
     pub fn park(&mut self, link: K, item: T) {
         let at = self.place(link);
         let line = self.lines[at].as_mut().expect("a link's place has its line");

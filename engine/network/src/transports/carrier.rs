@@ -1,4 +1,4 @@
-//! Interface of a kind of transport: its properties, and how it makes transports or packet connections.
+//! Interface of a transport kind: its properties, and how it creates transports or packet connections.
 
 use crate::channels::{
     Carriage, ChannelConfig, ChannelError, Greeter, Machine, NONCE_BYTES, SECRET_BYTES, Side, Stack,
@@ -7,40 +7,42 @@ use crate::transports::{Endpoint, Endpoints, SetupError, Transport, WireSettings
 use quorate_types::{Address, Committee};
 use std::io;
 
-/// Properties of a kind of transport.
+/// Properties of a transport kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportProfile {
-    /// Name in configurations.
+    /// Name used in configurations.
     pub name: &'static str,
     /// One-line description for the help text.
     pub summary: &'static str,
-    /// What it provides to a channel.
+    /// Service that it provides to a channel.
     pub carriage: Carriage,
     /// Built-in channel that cannot be replaced, such as TLS in QUIC.
     pub own_channel: Option<&'static str>,
-    /// An attacker off the path cannot inject a frame into a link, whatever the channel. Checking a packet's source
-    /// address is not enough.
+    /// Whether an attacker off the path is unable to inject a frame into a link, whichever channel is used. Checking a
+    /// packet's source address is not enough.
     pub guards_links: bool,
-    /// What is sent on a link arrives in its order, unless the wire [loses votes](crate::transports::Wire::loses_votes).
+    /// Whether frames of a link arrive in order, except votes if the wire [loses
+    /// votes](crate::transports::Wire::loses_votes).
     pub keeps_order: bool,
-    /// What is lost is sent again, unless the wire [loses votes](crate::transports::Wire::loses_votes).
+    /// Whether lost frames are retransmitted, except votes if the wire [loses
+    /// votes](crate::transports::Wire::loses_votes).
     pub repairs_losses: bool,
 }
 
-/// A kind of transport.
+/// A transport kind.
 pub trait Carrier: Send + Sync {
     fn profile(&self) -> &TransportProfile;
 
-    /// Binds an address: the first one that its name resolves to and that can be bound.
+    /// Binds an address: the first resolved address that can be bound.
     ///
     /// # Errors
-    /// If the name cannot be resolved, or the last of its addresses cannot be bound.
+    /// If the name cannot be resolved, or none of its addresses can be bound.
     fn listen(&self, address: &Address) -> io::Result<Endpoint>;
 
-    /// Creates the transport of the replica that `end` represents.
+    /// Creates the transport of the replica represented by `end`.
     ///
     /// # Errors
-    /// If a setting is invalid, or the operating system refuses something.
+    /// If a setting is invalid, or a system call fails.
     fn replica(
         &self,
         committee: &Committee,
@@ -49,10 +51,10 @@ pub trait Carrier: Send + Sync {
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError>;
 
-    /// Creates the transport of the client that `end` represents: it dials every replica, and redials lost links.
+    /// Creates the transport of the client represented by `end`: it dials every replica, and redials lost links.
     ///
     /// # Errors
-    /// If a setting is invalid, or the operating system refuses something.
+    /// If a setting is invalid, or a system call fails.
     fn client(
         &self,
         committee: &Committee,
@@ -66,17 +68,18 @@ pub trait Carrier: Send + Sync {
     }
 }
 
-/// A kind of transport over packets.
+/// A transport kind over packets.
 pub trait Association: Send + Sync {
     fn profile(&self) -> &TransportProfile;
 
-    /// Returns whether votes between replicas may be lost and overtake other frames, whatever the profile says of
-    /// frames.
+    /// Returns whether votes between replicas may be lost or overtake other frames, whatever the profile promises for
+    /// frames in general.
     fn loses_votes(&self, _settings: &WireSettings) -> bool {
         false
     }
 
-    /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
+    /// Creates one end of a new connection, with the channel named by `end` or with its built-in one. `nonce` must be
+    /// unused.
     ///
     /// # Errors
     /// If the channel does not work with this transport.
@@ -88,7 +91,7 @@ pub trait Association: Send + Sync {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError>;
 
-    /// Creates the judge of packets that belong to no connection of an end that accepts. The default is the
+    /// Creates the greeter of a listening end, which handles packets that belong to no connection. The default is the
     /// channel's greeter. `secret` must be random, and the same for the whole life of that end.
     ///
     /// # Errors
@@ -103,8 +106,8 @@ pub trait Association: Send + Sync {
     }
 }
 
-/// Creates one end of a connection above the channel that `end` names. `machine` is given the bytes that the channel
-/// leaves in a packet.
+/// Creates one end of a connection above the channel named by `end`. `machine` gets the bytes that remain in a packet
+/// after the channel's overhead.
 ///
 /// # Errors
 /// If the channel does not work over packets.

@@ -1,4 +1,4 @@
-//! Settings of transports: those of all links, and those of each kind.
+//! Transport settings: link settings, and the settings of each transport.
 
 use crate::channels::KEY_UPDATE_RECORDS;
 use crate::gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
@@ -14,85 +14,86 @@ use std::time::Duration;
 
 /// Longest IP packet on Ethernet.
 const ETHERNET_MTU_BYTES: usize = 1_500;
-/// Every network of IPv6 carries packets of this size (RFC 8200, section 5).
+/// Every IPv6 network carries packets of this size (RFC 8200, section 5).
 const MIN_MTU_BYTES: usize = 1_280;
 const MAX_IP_PACKET_BYTES: usize = 65_535;
-/// Headers of IPv6 and UDP; IPv4 has 20 bytes less.
+/// Headers of IPv6 and UDP, in bytes; IPv4 needs 20 bytes less.
 pub(crate) const IP_AND_UDP_BYTES: usize = 40 + 8;
-/// Minimum of `key_update_records`. If both ends of a DTLS link replace their keys in the same step, the library announces
-/// one key too many, and after a few of these the link fails. At 32 records this happened within seconds; the more
-/// records, the less likely it is.
+/// Minimum of `key_update_records`. If both ends of a DTLS link update their keys in the same step, the library
+/// announces one key too many, and after a few such collisions the link fails. With 32 records this happened within
+/// seconds; more records make it less likely.
 pub const MIN_KEY_UPDATE_RECORDS: u64 = 1_024;
-/// Maximum number of operators connected at a time; further ones are refused.
+/// Maximum number of connected operators; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
 
-/// Settings of links, for all transports.
+/// Link settings, for all transports.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Maximum bytes queued on one link, framing included. A frame that does not fit is dropped and counted; the frames
-    /// before it stay. A larger frame is accepted only by an empty queue.
+    /// Maximum bytes queued on one link, framing included. A frame that does not fit is dropped and counted; earlier
+    /// frames stay. An empty queue accepts even a larger frame.
     #[schemars(range(min = 1))]
     pub link_queue_bytes: usize,
-    /// Maximum bytes queued for a replica that is not connected, as at the start or while it is away. The newest frames
-    /// stay, the others are dropped and counted. 0 keeps nothing.
+    /// Maximum bytes queued for an unconnected replica, as at the start or while it is away. The newest frames are
+    /// kept, the others dropped and counted. 0 keeps nothing.
     pub unconnected_queue_bytes: usize,
     /// Maximum bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
-    /// nothing else is queued. A client that reads none of its queue is cut after
+    /// the queue is empty. A client that reads none of its queue is disconnected after
     /// [`client_stall_ms`](LinkConfig::client_stall_ms).
     #[schemars(range(min = 1))]
     pub client_queue_bytes: usize,
-    /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
+    /// Maximum bytes of one client's frames that are received but not yet served; at this limit its socket is not read.
     /// Over packets, which would be lost, the limit is an eighth of the free `client_memory_bytes` instead.
     #[schemars(range(min = 1))]
     pub client_window_bytes: usize,
-    /// Maximum bytes of one frame from a client; one that announces a longer frame is told so, except over packets, and
-    /// cut. 0 (default): enough for a bundle of `batch_bytes`.
+    /// Maximum bytes of one frame from a client. A client that announces a longer frame is disconnected, with an error
+    /// message except over packets. 0 (default): enough for a bundle of `batch_bytes`.
     pub client_frame_bytes: usize,
-    /// Maximum bytes of memory for all clients' links together: frames received but not yet served, and queues. When
-    /// less than an eighth is free, links that have carried nothing genuine are cut, largest first.
+    /// Maximum bytes of memory for all client links together: frames received but not yet served, and queues. When less
+    /// than an eighth is free, links that have carried nothing genuine are closed, largest first.
     #[schemars(range(min = 1))]
     pub client_memory_bytes: usize,
-    /// Milliseconds after which a client with an unfinished frame is cut.
+    /// Milliseconds after which a client with an unfinished frame is disconnected.
     #[schemars(range(min = 1))]
     pub client_frame_timeout_ms: u64,
-    /// Milliseconds after which a client that reads none of its queue is cut.
+    /// Milliseconds after which a client that reads none of its queue is disconnected.
     #[schemars(range(min = 1))]
     pub client_stall_ms: u64,
-    /// Maximum bytes read from one link in one poll, give or take one read, so that no link starves the others.
+    /// Maximum bytes read from one link per poll, give or take one read, so that no link starves the others.
     #[schemars(range(min = 1))]
     pub read_budget_bytes: usize,
-    /// Shortest delay before a lost or failed connection is dialled again, in milliseconds; it doubles with each
-    /// failure.
+    /// Shortest delay before redialling a lost or failed connection, in milliseconds; it doubles with each failure.
     #[schemars(range(min = 1))]
     pub min_reconnect_ms: u64,
-    /// Longest delay before dialling again, in milliseconds. Each delay is shortened at random by up to half.
+    /// Longest delay before redialling, in milliseconds. Each delay is shortened at random by up to half.
     pub max_reconnect_ms: u64,
-    /// Time limit for dialling and the handshake together, in milliseconds.
+    /// Time limit for dialling and handshake together, in milliseconds.
     #[schemars(range(min = 1))]
     pub handshake_timeout_ms: u64,
-    /// Time limit for connecting to a replica, in milliseconds; then it is dialled again. Over packets, another attempt
-    /// begins after this time beside the first, and a third one; the one that is authenticated first stays.
+    /// Time limit for one attempt to connect to a replica, in milliseconds; then it is dialled again. Over packets, the
+    /// earlier attempts continue: a second one begins after this time, then a third; the first to be authenticated
+    /// stays.
     #[schemars(range(min = 1))]
     pub dial_timeout_ms: u64,
     /// Maximum number of connected clients. A further one replaces the longest idle link that has carried nothing
-    /// genuine; if there is no such link, it is refused.
+    /// genuine, or is refused if there is none.
     pub max_client_links: usize,
     /// Maximum number of connected clients from one address (IPv6: from one /64 network).
     pub max_client_links_per_address: usize,
-    /// Maximum number of accepted links that are not authenticated yet; a further one replaces the oldest.
+    /// Maximum number of accepted links that are not authenticated yet. A further one replaces the oldest.
     #[schemars(range(min = 1))]
     pub max_unauthenticated_links: usize,
-    /// The same limit for one address (IPv6: for one /64 network).
+    /// Maximum number of accepted links that are not authenticated yet from one address (IPv6: from one /64 network).
     #[schemars(range(min = 1))]
     pub max_unauthenticated_links_per_address: usize,
-    /// Maximum number of records (TLS, DTLS) or packets (QUIC) that are sealed with one key; then the link's key is
-    /// replaced. At least 1,024.
+    /// Maximum number of records (TLS, DTLS) or packets (QUIC) encrypted with one key; then the link's key is replaced.
+    /// At least 1,024.
     #[schemars(range(min = MIN_KEY_UPDATE_RECORDS))]
     pub key_update_records: u64,
-    /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
-    /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the
-    /// other one by its address, which therefore must be a number, not a name. Default: none.
+    /// Retransmission [profiles](RetransmissionConfig::profile) of single links between replicas, such as
+    /// `["0-3=s50"]`; all replicas may have the same list. Transports `rudp` and `sctp` only. A dialled replica
+    /// recognizes the dialling one by its address, which therefore must be an IP address, not a host name. Default:
+    /// none.
     #[schemars(with = "Vec<String>")]
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("link_retransmission").value("A-B=PROFILE").rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["rudp", "sctp"])))]
@@ -125,22 +126,22 @@ impl Default for LinkConfig {
     }
 }
 
-/// Settings of TCP only. Nagle's algorithm is always off (`TCP_NODELAY`), because frames that can travel together are
-/// written together.
+/// TCP settings. Nagle's algorithm is always off (`TCP_NODELAY`), because frames that can travel together are written
+/// together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
-    /// Milliseconds after which a remote counts as gone if it answers nothing at all (its host lost power, its cable is
-    /// cut) or reads nothing of its queue (it is stopped).
+    /// Milliseconds after which a remote is considered dead if it answers nothing at all (its host lost power, its
+    /// cable is cut) or reads nothing of its queue (it is stopped).
     #[schemars(range(min = 1))]
     pub silent_remote_ms: u64,
-    /// Milliseconds after which a link to a replica counts as cut, and is dialled again, if sent data is not
-    /// acknowledged: TCP itself would retry at ever longer intervals.
+    /// Milliseconds after which a link to a replica is considered cut, and redialled, if sent data is not acknowledged.
+    /// TCP itself would retry at ever longer intervals.
     #[schemars(range(min = 1))]
     pub unacknowledged_ms: u64,
-    /// The kernel's send buffer per link, in bytes; 0 leaves the size to the kernel.
+    /// The kernel's send buffer per link, in bytes; 0 uses the kernel's default.
     pub send_buffer_bytes: usize,
-    /// The kernel's receive buffer per link, in bytes; 0 leaves the size to the kernel.
+    /// The kernel's receive buffer per link, in bytes; 0 uses the kernel's default.
     pub receive_buffer_bytes: usize,
 }
 
@@ -154,24 +155,24 @@ impl Default for TcpConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PacketConfig {
-    /// Longest IP packet, headers included, in bytes. 0 (default): what the kernel says of the route to the remote. On
-    /// a path with a smaller limit, routers fragment longer packets, and the loss of a fragment loses the packet.
+    /// Longest IP packet, headers included, in bytes. 0 (default): the kernel's MTU of the route to the remote. On a
+    /// path with a smaller MTU, routers fragment longer packets, and the loss of a fragment loses the packet.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("BYTES").rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["udp", "rudp", "sctp", "quic"])))]
     pub mtu_bytes: usize,
-    /// The kernel's send buffer per socket, in bytes. The kernel may grant less to a user without privileges.
+    /// The kernel's send buffer per socket, in bytes. An unprivileged process may get less.
     pub send_buffer_bytes: usize,
-    /// The kernel's receive buffer per socket, in bytes: packets beyond it are lost. The kernel may grant less to a
-    /// user without privileges.
+    /// The kernel's receive buffer per socket, in bytes: packets beyond it are lost. An unprivileged process may get
+    /// less.
     pub receive_buffer_bytes: usize,
-    /// Milliseconds after which a link over `udp` or `rudp` that sends nothing sends an empty packet.
+    /// Milliseconds after which an idle link over `udp` or `rudp` sends an empty packet.
     #[schemars(range(min = 1))]
     pub keepalive_ms: u64,
-    /// Milliseconds after which the remote of a link over `udp` counts as gone if nothing comes from it.
+    /// Milliseconds after which the remote of a link over `udp` is considered dead if it sends nothing.
     #[schemars(range(min = 1))]
     pub silent_remote_ms: u64,
-    /// Whether each frame over `udp` has packets of its own, so that frames are lost independently. If not, small
-    /// frames that leave together share a packet. Always so if replicas send copies of messages, or only PBFT's three
+    /// Whether each frame over `udp` has its own packets, so that frames are lost independently. Otherwise small frames
+    /// that are sent together share a packet. Always on if replicas send copies of messages, or only PBFT's three
     /// phases run.
     pub frames_apart: bool,
 }
@@ -190,7 +191,7 @@ impl Default for PacketConfig {
 }
 
 impl PacketConfig {
-    /// Returns the longest UDP payload, in bytes, over either version of IP. If no limit is set, that of Ethernet.
+    /// Returns the longest UDP payload in bytes, over either IP version. Without a configured limit, Ethernet's.
     pub fn payload_bytes(&self) -> usize {
         let mtu = if self.mtu_bytes == 0 { ETHERNET_MTU_BYTES } else { self.mtu_bytes.min(MAX_IP_PACKET_BYTES) };
         mtu - IP_AND_UDP_BYTES
@@ -199,7 +200,7 @@ impl PacketConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         if self.mtu_bytes != 0 && self.mtu_bytes < MIN_MTU_BYTES {
             let what = format!("is {}, below {MIN_MTU_BYTES}, the least that every network carries", self.mtu_bytes);
-            let mend = "set at least that, or 0 for what the kernel says of the route";
+            let mend = "set at least that, or 0 for the kernel's MTU of the route";
             return Err(Fault::new(Setting { table: "packets", key: "mtu_bytes" }, what, mend));
         }
         check_ranges("packets", self)
@@ -207,58 +208,58 @@ impl PacketConfig {
 }
 
 quorate_types::choice!(
-    /// How a sender finds the rate that a path can carry.
+    /// Algorithm by which a sender finds the rate that a path can carry.
     #[derive(Default)]
     Congestion, "congestion control",
-    /// Grows with the time since the last loss, whatever the round trip (RFC 9438).
+    /// Grows with the time since the last loss, independently of the round trip (RFC 9438).
     #[default]
     Cubic = "cubic",
-    /// Grows by a packet in each round trip, and halves at a loss (RFC 9002).
+    /// Grows by one packet per round trip, and halves after a loss (RFC 9002).
     NewReno = "new-reno",
 );
 
 quorate_types::choice!(
-    /// How votes travel between replicas over QUIC.
+    /// Delivery of votes between replicas over QUIC.
     #[derive(Default)]
     QuicVotes, "carriage of votes",
-    /// On the stream of the other urgent messages: in order, and sent again if they are lost.
+    /// On the stream of the other urgent messages: in order and retransmitted.
     #[default]
     Stream = "stream",
-    /// In datagrams (RFC 9221), which wait for no lost packet, are not sent again, and may overtake other messages.
+    /// In datagrams (RFC 9221), which wait for no lost packet, are not retransmitted, and may overtake other messages.
     Datagrams = "datagrams",
 );
 
-/// Settings of QUIC only.
+/// QUIC settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuicConfig {
-    /// Milliseconds without any packet after which a remote counts as gone. An idle link sends a packet in each third
+    /// Milliseconds without any packet after which a remote is considered dead. An idle link sends a packet every third
     /// of that time.
     #[schemars(range(min = 1, max = MAX_QUIC_TIME_MS))]
     pub idle_timeout_ms: u64,
-    /// Round trip that is assumed until one is measured, in milliseconds. A first packet is repeated after about three
-    /// times as long.
+    /// Initial estimate of the round trip, in milliseconds. The first packet is retransmitted after about three times
+    /// this value.
     #[schemars(range(min = 1, max = MAX_QUIC_TIME_MS))]
     pub initial_rtt_ms: u64,
-    /// Longest delay of an acknowledgement, in milliseconds. A lost packet that no other follows is repeated after a
-    /// round trip and this delay.
+    /// Longest delay of an acknowledgement, in milliseconds. The last packet of a burst, if lost, is retransmitted
+    /// after a round trip and this delay.
     #[schemars(range(min = 1, max = MAX_ACK_DELAY_MS))]
     pub max_ack_delay_ms: u64,
-    /// Number of packets that a remote acknowledges together, unless the delay is over first.
+    /// Number of packets acknowledged together, unless the delay ends first.
     #[schemars(range(min = 1))]
     pub ack_packets: u32,
-    /// How a sender finds the rate that a path can carry.
+    /// Algorithm by which a sender finds the rate that a path can carry.
     pub congestion: Congestion,
-    /// Size of packets in bytes, headers of IP and UDP excluded, that every path is taken to carry: 1,200 to 65,000.
-    /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are lost again and again.
+    /// Packet size in bytes, excluding headers of IP and UDP, that every path is assumed to carry: 1,200 to 65,000.
+    /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are repeatedly lost.
     #[schemars(range(min = MIN_QUIC_MTU_BYTES, max = MAX_QUIC_MTU_BYTES))]
     pub mtu_bytes: u16,
-    /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
+    /// Maximum bytes in flight on each of the two streams of a link, including those after a lost packet.
     #[schemars(range(min = MIN_QUIC_WINDOW_BYTES, max = MAX_QUIC_WINDOW_BYTES))]
     pub window_bytes: usize,
-    /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost
-    /// stays lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica
-    /// that has `stream`, travel on the stream.
+    /// Delivery of votes to other replicas. With `datagrams`, a vote waits for no lost packet, but a lost vote stays
+    /// lost: if a quorum needs it, the view times out. Votes too long for a packet, and those to a replica that has
+    /// `stream`, travel on the stream.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("quic_votes").rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["quic"])))]
     pub votes: QuicVotes,
@@ -279,20 +280,20 @@ impl Default for QuicConfig {
     }
 }
 
-/// Smallest packet that every path of QUIC carries, in bytes (RFC 9000, section 14).
+/// Smallest packet that every QUIC path carries, in bytes (RFC 9000, section 14).
 const MIN_QUIC_MTU_BYTES: u16 = 1_200;
-/// Longest packet of QUIC over UDP and IPv4, rounded down, in bytes.
+/// Longest QUIC packet over UDP and IPv4, rounded down, in bytes.
 pub(crate) const MAX_QUIC_MTU_BYTES: u16 = 65_000;
-/// Longest time that a setting of QUIC may name, in milliseconds.
+/// Maximum of any QUIC time setting, in milliseconds.
 const MAX_QUIC_TIME_MS: u64 = 600_000;
-/// Longest delay of an acknowledgement, in milliseconds (RFC 9000, section 18.2).
+/// Maximum delay of an acknowledgement, in milliseconds (RFC 9000, section 18.2).
 const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
-/// Smallest window of a stream, in bytes: some packets.
+/// Minimum stream window, in bytes: a few dozen packets.
 const MIN_QUIC_WINDOW_BYTES: usize = 64 << 10;
-/// Largest window of a stream, in bytes.
+/// Maximum stream window, in bytes.
 const MAX_QUIC_WINDOW_BYTES: usize = 1 << 30;
 
-/// Settings of all transports; each reads those of links and its own.
+/// Settings of all transports; each transport reads the link settings and its own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WireSettings {
     pub links: LinkConfig,
@@ -344,8 +345,8 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// Returns the maximum number of links at a time: clients, operators, links that are not authenticated yet, and up
-    /// to two for each of `replicas`, while one is replaced. Each takes a descriptor.
+    /// Returns the maximum number of simultaneous links: clients, operators, links that are not authenticated yet, and
+    /// up to two per replica, while one is replaced. Each takes a file descriptor.
     pub fn max_links(&self, replicas: usize) -> usize {
         self.max_client_links + MAX_OPERATORS + self.max_unauthenticated_links + 2 * replicas
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-/// Place where a transport listens. It is already bound, so the port is known and no one else can take it.
+/// Bound socket of a listener. Because it is already bound, the port is known and nobody else can take it.
 #[derive(Debug)]
 pub struct Endpoint(Socket);
 
@@ -15,10 +15,10 @@ enum Socket {
 }
 
 impl Endpoint {
-    /// Returns the address, with the port that the system chose.
+    /// Returns the address, with the port that the system assigned.
     ///
     /// # Errors
-    /// If the operating system refuses.
+    /// If the system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Socket::Stream(listener) => listener.local_addr(),

@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
 
-/// Reason why a transport and a channel cannot be combined. The place is the key `channel`, always the one to change.
+/// Reason why a transport and a channel cannot be combined. The place is always the key `channel`, the one to change.
 pub type WireError = Fault<&'static str>;
 
 /// Reason why a transport cannot be set up.
@@ -19,7 +19,7 @@ pub enum SetupError {
     /// The replica's own id is not in the committee.
     #[error("replica {me} is not one of the {members} members of the committee; help: check the replica's id")]
     Stranger { me: ReplicaId, members: usize },
-    /// The channel configuration is for a replica and the constructor for a client, or the reverse.
+    /// The channel configuration is for a replica and the constructor for a client, or vice versa.
     #[error("the channel's identity is a {found}, expected a {wanted}")]
     Role { found: &'static str, wanted: &'static str },
     #[error("cannot listen on {address}: {why}{}", listening_help(.why))]
@@ -30,12 +30,13 @@ pub enum SetupError {
     /// The channel cannot be set up.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The operating system refused a descriptor or gave an endpoint of the wrong kind.
+    /// A system call failed, or an endpoint has the wrong kind.
     #[error("cannot set up the transport: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Says what to check where an address cannot be bound; nothing if the kernel lacks the transport, as the error says.
+/// Returns advice for an address that cannot be bound; empty if the kernel lacks the transport, as the error itself
+/// says.
 fn listening_help(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::Unsupported => "",
@@ -56,25 +57,25 @@ pub enum LinkError {
     HandshakeTimeout(u64),
     #[error("no connection within {0} ms: its host does not answer")]
     DialTimeout(u64),
-    /// Evicted as the oldest of too many links waiting for their handshake.
+    /// Evicted as the oldest of too many unauthenticated links.
     #[error("evicted before its handshake: `max_unauthenticated_links` newer links wait for theirs")]
     Crowded,
     #[error("{0} clients are connected, the limit of `max_client_links`")]
     TooManyClients(usize),
-    /// The maximum number of clients from one address is connected, all of them genuine.
+    /// The maximum number of clients from this address is connected, and all have sent genuine bundles.
     #[error("{links} clients of {address} are connected, the limit of `max_client_links_per_address`")]
     TooManyFromAddress {
-        /// IPv4 address, or /64 network of IPv6.
+        /// IPv4 address, or /64 network of an IPv6 address.
         address: IpAddr,
         links: usize,
     },
-    /// Evicted in favour of a newcomer: the client has sent nothing genuine, or nothing for long.
+    /// Evicted in favour of a new client: this one has sent nothing genuine, or nothing for a long time.
     #[error("idle, and its place is needed: the limit of `max_client_links` is reached")]
     Idle,
     /// The process has run out of descriptors.
     #[error("idle, and its descriptor is needed: this process has run out of them")]
     Descriptors,
-    /// The clients' links hold too much memory, and this one holds most.
+    /// The clients' links hold too much memory, and this one holds the most.
     #[error("the links of clients hold {0} bytes, the limit of `client_memory_bytes`, and this one holds the most")]
     Memory(usize),
     #[error("a frame was incomplete after {0} ms (`client_frame_timeout_ms`)")]
@@ -82,7 +83,7 @@ pub enum LinkError {
     /// The client reads none of its queue.
     #[error("the client read nothing of its queue for {0} ms (`client_stall_ms`)")]
     Stalled(u64),
-    /// The client left before its frames were served.
+    /// The client disconnected before its frames were served.
     #[error("the remote closed the connection before its frames were served")]
     Abandoned,
     /// Sent data was not acknowledged in time.
@@ -96,7 +97,7 @@ pub enum LinkError {
     /// The remote dialled a listener that does not serve it.
     #[error("{who} dialled the listener for {audience}; help: its configuration must name the address of `{key}`")]
     WrongListener { who: &'static str, audience: &'static str, key: &'static str },
-    /// A replica dialled although this end has to dial.
+    /// A replica dialled this end, although this end must dial it.
     #[error("replica {0} dialled, but the lower id of a pair dials: its committee differs from this replica's")]
     WrongDirection(ReplicaId),
     #[error("replica {0} is not in the committee of this end: the committees differ")]
@@ -108,7 +109,7 @@ pub enum LinkError {
     FrameTooLong(#[from] FrameTooLong),
     #[error("the remote closed the connection")]
     Closed,
-    /// The machine of a packet connection gave up.
+    /// The machine of a packet connection failed.
     #[error(transparent)]
     Packets(#[from] Loss),
     #[error("the connection failed: {0}")]
@@ -116,7 +117,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Returns the replica whose configuration differs, and in which parameters, if that is the reason.
+    /// Returns the replica whose configuration differs, and the differing parameters, if that is the reason.
     pub fn disagreement(&self) -> Option<(ReplicaId, &[Difference])> {
         match self {
             LinkError::Channel(ChannelError::Parameters { replica, differences })
@@ -127,8 +128,8 @@ impl LinkError {
         }
     }
 
-    /// Returns the id of the remote's genesis, if the link was refused because it is another one. The remote has proved
-    /// its identity if it is a replica.
+    /// Returns the id of the remote's genesis, if the link was refused because it differs from ours. If the remote is a
+    /// replica, it has proved its identity.
     pub fn other_genesis(&self) -> Option<EpochId> {
         match self {
             LinkError::Channel(ChannelError::Genesis { theirs, .. })
@@ -137,7 +138,7 @@ impl LinkError {
         }
     }
 
-    /// Returns whether a client's link was cut for its use of resources, rather than lost.
+    /// Returns whether a client's link was closed for its use of resources, rather than lost.
     pub(crate) fn is_cut(&self) -> bool {
         use LinkError::{Descriptors, Ended, FrameTimeout, FrameTooLong, Idle, Memory, Stalled};
         matches!(self, Descriptors | Ended(_) | FrameTimeout(_) | FrameTooLong(_) | Idle | Memory(_) | Stalled(_))

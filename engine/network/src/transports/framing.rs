@@ -1,25 +1,25 @@
-//! Frames on a byte stream: four bytes of length, little-endian, then the body.
+//! Frames on a byte stream: a four-byte little-endian length, then the body.
 //!
 //! [`FrameBuffer`] receives into chunks and returns bodies as slices of them, without a copy. The memory that a
 //! long-lived frame can pin is bounded: a frame that fits in a chunk pins one chunk ([`CHUNK_BYTES`]), which it shares
 //! with its neighbours on the stream; a larger frame has its own buffer, at most twice its size and never shared. A
-//! chunk is filled to its end before the next one is begun, so on a busy link chunks hold little besides live frames; a
-//! holder that keeps only a few of many small frames for long should copy them. A buffer for a large frame grows as its
-//! bytes arrive, at most doubling, so announcing a length costs no memory.
+//! chunk is filled completely before the next one is begun, so on a busy link chunks hold little besides live frames.
+//! Code that keeps only a few of many small frames for long should copy them. A buffer for a large frame grows as its
+//! bytes arrive, at most doubling, so announcing a length allocates no memory.
 
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use std::mem::MaybeUninit;
 use thiserror::Error;
 
-/// Size of the length prefix.
+/// Size of the length prefix, in bytes.
 pub const HEADER_BYTES: usize = 4;
-/// Size of a receive chunk; small enough for the allocator to recycle it without the kernel.
+/// Size of a receive chunk, in bytes; small enough for the allocator to recycle it without the kernel.
 pub const CHUNK_BYTES: usize = 64 << 10;
-/// Minimum room for a read; below it, a new chunk is begun.
+/// Minimum free space for a read, in bytes; below it, a new chunk is begun.
 const MIN_SPARE_BYTES: usize = 16 << 10;
 
-/// Error: a remote announced a frame over the size limit.
+/// Error: a remote announced a frame longer than the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}: it is faulty")]
 pub struct FrameTooLong {
@@ -48,7 +48,7 @@ impl Default for FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Creates an empty buffer, which holds no memory yet.
+    /// Creates an empty buffer, without allocating memory.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,7 +69,7 @@ impl FrameBuffer {
         Some(HEADER_BYTES + u32::from_le_bytes(header.try_into().expect("a header has four bytes")) as usize)
     }
 
-    /// Returns room for the next read, never empty. All complete frames must have been taken before.
+    /// Returns the free space for the next read, never empty. All complete frames must have been taken before.
     pub fn spare(&mut self) -> &mut [MaybeUninit<u8>] {
         let have = self.bytes.len();
         let front = self.front_bytes().unwrap_or(HEADER_BYTES);
@@ -102,7 +102,7 @@ impl FrameBuffer {
         unsafe { self.bytes.set_len(end) };
     }
 
-    /// Returns the buffer, for callers that append to it by other means than a read.
+    /// Returns the buffer, for callers that append to it without a read.
     pub fn bytes_mut(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }

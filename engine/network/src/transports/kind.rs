@@ -1,4 +1,4 @@
-//! The list of the kinds of transport.
+//! The list of transport kinds.
 
 use crate::transports::carrier::{Carrier, TransportProfile};
 use crate::transports::datagrams::Datagrams;
@@ -9,7 +9,7 @@ use crate::transports::tcp::Tcp;
 use crate::transports::tcp::sctp::KernelSctp;
 use crate::transports::udp::Udp;
 
-/// Copyable handle to a kind of transport, listed or not, compared by name.
+/// Copyable handle to a transport kind, listed or not, compared by name.
 #[derive(Clone, Copy)]
 pub struct TransportKind(&'static dyn Carrier);
 
@@ -17,7 +17,7 @@ impl TransportKind {
     /// The kernel's TCP.
     pub const TCP: TransportKind = TransportKind::of(&Tcp);
 
-    /// UDP: what is lost is lost; see [`udp`](crate::transports::udp).
+    /// UDP without retransmission; see [`udp`](crate::transports::udp).
     pub const UDP: TransportKind = TransportKind::of(&Datagrams(&Udp));
 
     /// Robust UDP: see [`rudp`](crate::transports::rudp).
@@ -26,7 +26,7 @@ impl TransportKind {
     /// SCTP over the kernel's UDP: see [`sctp`](crate::transports::sctp).
     pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&Sctp));
 
-    /// The kernel's SCTP, where the kernel has it.
+    /// The kernel's SCTP, if the kernel supports it.
     pub const SCTP_KERNEL: TransportKind = TransportKind::of(&KernelSctp);
 
     /// QUIC over the kernel's UDP: see [`quic`](crate::transports::quic).
@@ -42,12 +42,12 @@ impl TransportKind {
         TransportKind::QUIC,
     ];
 
-    /// Returns the handle of a kind that is not listed. Its name must be unique.
+    /// Returns a handle to an unlisted kind. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {
         TransportKind(carrier)
     }
 
-    /// Returns the factory of its transports.
+    /// Returns the factory for transports of this kind.
     pub fn carrier(self) -> &'static dyn Carrier {
         self.0
     }
@@ -56,7 +56,7 @@ impl TransportKind {
         self.0.profile()
     }
 
-    /// Returns the name in configurations.
+    /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
         self.profile().name
     }

@@ -1,27 +1,27 @@
-//! Frames to and from streams of bytes: what waits for a stream, and what comes from it.
+//! Frames on byte streams: queues for sending, and reassembly of received bytes.
 
 use crate::channels::{Loss, Output};
 use crate::transports::framing::{FrameBuffer, HEADER_BYTES, header};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// Frames with a body up to this size are copied into one piece with others, larger ones are shared. Few
-/// pieces matter where a library searches them one by one.
+/// Maximum body size of frames that are copied into a common piece; larger ones are shared. Few pieces matter where a
+/// library searches them linearly.
 const COALESCE_BYTES: usize = 4 << 10;
 /// Size at which a piece ends.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Frames that wait for a stream.
+/// Frames queued for a stream.
 #[derive(Default)]
 pub struct SendLane {
     pieces: VecDeque<Bytes>,
-    /// The piece after all others, which grows.
+    /// The last piece, which still grows.
     last: BytesMut,
     bytes: usize,
 }
 
 impl SendLane {
-    /// Returns the bytes that wait, headers included.
+    /// Returns the queued bytes, headers included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -53,19 +53,19 @@ impl SendLane {
         }
     }
 
-    /// Returns the pieces that wait, in order.
+    /// Returns the queued pieces, in order.
     pub fn pieces(&mut self) -> &mut [Bytes] {
         self.end_piece();
         self.pieces.make_contiguous()
     }
 
-    /// Removes the first `pieces` pieces. From them and the next one, `bytes` bytes were taken.
+    /// Removes `bytes` bytes from the front: the first `pieces` pieces completely, the rest from the next one.
     pub fn taken(&mut self, pieces: usize, bytes: usize) {
         self.pieces.drain(..pieces);
         self.bytes -= bytes;
     }
 
-    /// Removes and returns at most `most` bytes from the front; `None` if nothing waits.
+    /// Removes and returns at most `most` bytes from the front; `None` if the queue is empty.
     pub fn take(&mut self, most: usize) -> Option<Bytes> {
         if self.pieces.is_empty() {
             self.end_piece();
@@ -80,7 +80,7 @@ impl SendLane {
     }
 }
 
-/// Appends bytes of a stream to its incomplete frame, and reports the frames that are complete.
+/// Appends received bytes to the incomplete frame of a stream, and reports each completed frame.
 pub fn take_frames(frames: &mut FrameBuffer, mut bytes: &[u8], out: &mut Vec<Output>) -> Result<(), Loss> {
     while !bytes.is_empty() {
         let room = frames.spare();

@@ -1,4 +1,4 @@
-//! Profiles of retransmission for single links.
+//! Retransmission profiles of single links.
 
 use crate::transports::retransmission::RetransmissionProfile;
 use quorate_types::ReplicaId;
@@ -7,16 +7,16 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Profile of retransmission of the link between two replicas, in both directions, written `0-3=s50`.
+/// Retransmission profile of the link between two replicas, in both directions, written `0-3=s50`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LinkProfile {
-    /// The lower one first.
+    /// Lower id first.
     ends: [ReplicaId; 2],
     pub profile: RetransmissionProfile,
 }
 
-/// A text that names no link or no profile.
+/// A string that names no link or no profile.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{given}` is no profile of a link: {what}; help: write two replicas and a profile, such as 0-3=s50")]
 pub struct LinkProfileError {
@@ -25,7 +25,7 @@ pub struct LinkProfileError {
 }
 
 impl LinkProfile {
-    /// Returns the two replicas, the lower one first.
+    /// Returns the two replicas, lower id first.
     pub fn ends(&self) -> [ReplicaId; 2] {
         self.ends
     }

@@ -1,7 +1,7 @@
 //! quorate: message transports.
 //!
 //! A [`Transport`] moves whole frames between authenticated ends. One thread drives it: [`Transport::send`] only
-//! queues; [`Transport::poll`] writes what is queued (many frames in one system call), waits, and returns the events.
+//! queues; [`Transport::poll`] writes the queue (many frames in one system call), waits, and returns the events.
 //!
 //! A kind of transport is a [`Carrier`] with a [`TransportProfile`]. [`TransportKind::ALL`] lists them; a new one takes
 //! one file and one line there. A [`Wire`] is a transport, a channel and their settings: the configuration of hosts,
@@ -50,11 +50,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Bytes of bulk frames on one link that a later frame cannot overtake, give or take a frame: those ready to be
+/// Maximum bytes of bulk frames on one link that a later frame cannot overtake, give or take a frame: those ready to be
 /// written, and those that the kernel has not sent.
 pub const BULK_AHEAD_BYTES: usize = STAGED_BYTES + tcp::UNSENT_BYTES;
 
-/// Id of one authenticated connection; a peer that reconnects has a new one.
+/// Id of one authenticated connection; a peer that reconnects gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u64);
 
@@ -64,7 +64,7 @@ pub enum Remote {
     /// A member of the committee.
     Replica(ReplicaId),
     Client(ClientId),
-    /// An operator: a client that connected through the operators' listener. The id is its own claim.
+    /// An operator: a client that connected through the operators' listener. Its id is an unproved claim.
     Operator(ClientId),
 }
 
@@ -89,19 +89,19 @@ pub enum Event {
         /// A slice of the receive buffer.
         frame: Bytes,
     },
-    /// The path of a link is another one, or carries something else than before.
+    /// The path of a link has changed: its remote address, or the packets that it carries.
     Path { link: LinkId, remote: Remote, change: PathChange },
     /// A link has ended.
     Disconnected { link: LinkId, remote: Remote, why: String },
 }
 
-/// A change of a link's path that the transport has noticed, in the words of a log.
+/// A change of a link's path that the transport has noticed. Displayed as the predicate of a log message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PathChange {
-    /// The remote has proved that its packets come from another address now.
-    #[error("has moved from {from} to {to}: a NAT on the path has given its packets another source")]
+    /// The remote has proved that it moved to another address.
+    #[error("has moved from {from} to {to}: a NAT on the path has changed its source address")]
     Moved { from: SocketAddr, to: SocketAddr },
-    /// Packets of this many bytes, headers excluded, do not reach the remote, and short ones do.
+    /// Packets of this many bytes, headers excluded, do not reach the remote, although short ones do.
     #[error(
         "receives none of the packets of {bytes} bytes, only short ones: packets are cut for an MTU of {mtu} bytes; help: \
          set `mtu_bytes` in [packets] to the MTU of the path"
@@ -115,86 +115,85 @@ pub enum PathChange {
 /// Counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes given to the operating system, framing included.
+    /// Bytes passed to the operating system, framing included.
     pub bytes_sent: u64,
-    /// Packets of Ethernet that the writes to streams fill, if no two writes share one.
+    /// Ethernet packets needed for the writes to streams, if no two writes share one.
     pub stream_packets: u64,
-    /// Frames given to the operating system.
+    /// Frames passed to the operating system.
     pub frames_sent: u64,
     /// Number of write calls.
     pub write_calls: u64,
-    /// Packets given to the operating system, by a transport over packets.
+    /// Packets passed to the operating system, by a transport over packets.
     pub packets_sent: u64,
-    /// Of these, packets sent again, by the transport's own retransmission.
+    /// Of these, retransmissions by the transport itself.
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over, in the transport's own retransmission; `None` if it counts none.
+    /// Retransmission timeouts of the transport itself; `None` if it counts none.
     pub retransmission_timeouts: Option<u64>,
-    /// Handshakes that ended well, and how long they took together, from the first byte or packet, in microseconds.
+    /// Successful handshakes, and their total duration from the first byte or packet, in microseconds.
     pub handshakes: u64,
     pub handshakes_us: u64,
     /// Bytes received, framing included.
     pub bytes_received: u64,
     pub frames_received: u64,
-    /// Frames dropped because the queue of a link or of an unconnected replica was full, or because the link was gone.
+    /// Frames dropped because the queue of a link or of an unconnected replica was full, or because the link had ended.
     pub frames_dropped: u64,
-    /// Clients' links that were cut for their use of memory, time, places or descriptors.
+    /// Client links closed for their use of memory, time, places or descriptors.
     pub clients_cut: u64,
-    /// Peak of the bytes held by all clients' links, received or queued.
+    /// Peak of the bytes held by all client links, received or queued.
     pub client_memory_peak_bytes: u64,
 }
 
 /// Moves frames. Owned by one thread.
 pub trait Transport: Send {
     /// Queues a frame for a replica; drops and counts it if the queue is full. While the replica is not connected, the
-    /// newest frames are kept. Frames of [`Lane::Bulk`] wait behind all others that the operating system does not have
-    /// yet, those sent later included; a vote may be lost if the wire [loses votes](Wire::loses_votes).
+    /// newest frames are kept. Frames of [`Lane::Bulk`] wait behind all others that have not reached the operating
+    /// system, even those sent later. A vote may be lost if the wire [loses votes](Wire::loses_votes).
     fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane);
-    /// Queues a frame on a link; drops and counts it if the link is gone or its queue is full.
+    /// Queues a frame on a link; drops and counts it if the link has ended or its queue is full.
     fn send(&mut self, link: LinkId, frame: Bytes);
-    /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the
+    /// Writes queued frames, waits for at most `timeout` (`None`: until something happens), reads, and appends the
     /// events: replicas' frames before clients' frames. May return early without an event, after internal work.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
-    /// Writes what is queued for replicas now, as far as their links take it; the next poll writes the rest. By default
-    /// everything is left to the poll.
+    /// Writes frames queued for replicas now, as far as their links accept them; the next poll writes the rest. By
+    /// default everything is left to the poll.
     fn flush_replicas(&mut self) {}
-    /// Sets for how long the next polls may leave clients' frames unread, so that they do not end a wait: `None` reads
-    /// them as they come. A transport that cannot tell clients' links apart ignores it.
+    /// Sets for how long the next polls may leave clients' frames unread, so that these frames do not end a wait;
+    /// `None` reads them immediately. A transport that cannot tell clients' links apart ignores it.
     fn defer_clients(&mut self, _patience: Option<Duration>) {}
     /// Releases a client's frame, [received](Event::Received) with this many bytes, after it was served: the transport
-    /// stops reading from a client with `client_window_bytes` of unreleased frames. Call it once for each frame; a
-    /// closed link needs no call.
+    /// stops reading from a client with `client_window_bytes` of unreleased frames. Call it once per frame; a closed
+    /// link needs no call.
     fn release(&mut self, link: LinkId, bytes: usize);
-    /// Returns whether a client has too many unread replies to be served for now.
+    /// Returns whether a client has too many unread replies to be served now.
     fn is_congested(&self, link: LinkId) -> bool;
-    /// Records whether the data on a client's link is genuine. Genuine links are the last to lose their places and
-    /// memory.
+    /// Records whether the data on a client's link is genuine. Genuine links are the last to be evicted.
     fn vouch(&mut self, link: LinkId, genuine: bool);
-    /// Returns a number for the remote's address, or for its /64 network of IPv6; the same for all links if the
-    /// transport knows no addresses.
+    /// Returns the source group of a link as a number: its remote's address, or /64 network of an IPv6 address. The
+    /// same for all links if the transport knows no addresses.
     fn crowd(&self, _link: LinkId) -> u64 {
         0
     }
-    /// Ends a link, after writing as much of its queue as its socket takes; the next poll reports it.
+    /// Closes a link, after writing as much of its queue as its socket accepts; the next poll reports it.
     fn close(&mut self, link: LinkId, why: String);
     fn is_connected(&self, replica: ReplicaId) -> bool;
     /// Returns the counters since the start.
     fn counters(&self) -> Counters;
-    /// Returns the smoothed round trips of the links to other replicas that have an estimate.
+    /// Returns the smoothed round-trip times of the links to other replicas that have an estimate.
     fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
         Vec::new()
     }
-    /// Removes and returns the latest refusals, oldest first: links that failed before they were authenticated.
+    /// Removes and returns the most recent refusals, oldest first: links that failed before they were authenticated.
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
     }
-    /// Returns the addresses on which it listens; `None` for a client, and after it has stopped accepting.
+    /// Returns the addresses on which it listens; `None` for a client, and after [`Transport::stop_accepting`].
     fn listening(&self) -> Option<Listening> {
         None
     }
     /// Closes the listeners before shutdown: existing links continue, no new ones are accepted, and clients that read
-    /// nothing of their queue are cut after half a second.
+    /// nothing of their queue are disconnected after half a second.
     fn stop_accepting(&mut self);
-    /// Returns whether a queued frame has not been given to the operating system yet.
+    /// Returns whether a queued frame has not been passed to the operating system yet.
     fn has_unsent(&self) -> bool;
     /// Returns a function that another thread can call to end a [`Transport::poll`] early.
     fn waker(&self) -> std::sync::Arc<dyn Fn() + Send + Sync>;

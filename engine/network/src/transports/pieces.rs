@@ -1,10 +1,10 @@
-//! Frames in packets: small ones share a packet, large ones travel in pieces.
+//! Frames in packets: small frames share a packet, large ones are split into pieces.
 //!
 //! ```text
 //! whole  0  length 2  bytes
-//! piece  1  frame 4  index 2  count 2  frame's length 4  length 2  bytes     all pieces but the last are of one length
+//! piece  1  frame 4  index 2  count 2  frame's length 4  length 2  bytes     all pieces but the last are equally long
 //! ```
-//! A packet holds any number of these.
+//! A packet contains any number of these.
 
 use crate::channels::Loss;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -16,12 +16,12 @@ const PIECE: u8 = 1;
 const WHOLE_HEAD_BYTES: usize = 3;
 const PIECE_HEAD_BYTES: usize = 15;
 
-/// Frames on their way into packets.
+/// Queue of frames to be packed into packets.
 #[derive(Debug)]
 pub struct Packer {
     frames: VecDeque<Bytes>,
     bytes: usize,
-    /// The frame at the front, if part of it has gone.
+    /// The frame at the front, if part of it has been packed.
     splitting: Option<Splitting>,
     next_frame: u32,
     step: u32,
@@ -36,8 +36,8 @@ struct Splitting {
 }
 
 impl Packer {
-    /// Creates a packer whose frames have the numbers `first`, `first + step` and so on: packers that share an
-    /// [`Assembler`] must not share numbers.
+    /// Creates a packer that numbers its frames `first`, `first + step` and so on: packers that share an [`Assembler`]
+    /// must not share numbers.
     pub fn new(first: u32, step: u32) -> Packer {
         Packer { frames: VecDeque::new(), bytes: 0, splitting: None, next_frame: first, step }
     }
@@ -56,15 +56,15 @@ impl Packer {
         self.bytes
     }
 
-    /// Returns the bytes of a packet that takes as much as fits, up to `room`.
+    /// Returns the length of a packet filled up to at most `room` bytes.
     pub fn packet_bytes(&self, room: usize) -> usize {
         room.min(self.bytes + WHOLE_HEAD_BYTES * self.frames.len() + PIECE_HEAD_BYTES)
     }
 
-    /// Appends as much as fits into a packet of `room` bytes. Frames too long for a whole packet are split.
+    /// Appends as many frames as fit into a packet of `room` bytes. Frames too long for a whole packet are split.
     pub fn pack(&mut self, packet: &mut BytesMut, room: usize) {
         assert!(room > PIECE_HEAD_BYTES, "a packet has room for a piece of a frame");
-        // The rest of a frame has pieces as long as its first, though the room may be smaller since.
+        // The later pieces of a frame are as long as its first, even if the MTU budget has shrunk since.
         let begun = self.splitting.as_ref().map_or(0, |splitting| splitting.piece_bytes + PIECE_HEAD_BYTES);
         let room = room.max(begun);
         let end = packet.len() + room;
@@ -81,7 +81,7 @@ impl Packer {
             let most = room.min(usize::from(u16::MAX)) - PIECE_HEAD_BYTES;
             if self.splitting.is_none() && frame.len() + WHOLE_HEAD_BYTES > room {
                 let count = frame.len().div_ceil(most);
-                let count = u16::try_from(count).expect("the largest frame has fewer pieces than a number of 16 bits");
+                let count = u16::try_from(count).expect("the number of pieces of the largest frame fits in 16 bits");
                 let piece_bytes = frame.len().div_ceil(count.into());
                 self.splitting = Some(Splitting { frame: self.next_frame, index: 0, count, piece_bytes });
                 self.next_frame = self.next_frame.wrapping_add(self.step);
@@ -109,21 +109,21 @@ impl Packer {
     }
 }
 
-/// A frame that has come in part.
+/// A partly received frame.
 #[derive(Debug)]
 struct Partial {
     frame: u32,
-    /// Pieces in their places. Gaps before the last one that came are filled with zeros.
+    /// Pieces at their offsets. Gaps before the last received piece are filled with zeros.
     bytes: BytesMut,
     total: usize,
     count: u16,
     missing: u16,
-    /// A bit for each piece that has come.
+    /// Bitmap of the received pieces.
     seen: Vec<u64>,
 }
 
 impl Partial {
-    /// Copies a piece to its place; pieces that come in order are appended.
+    /// Copies a piece to its offset; pieces that arrive in order are appended.
     fn place(&mut self, from: usize, piece: &[u8]) {
         let has_successor = from < self.bytes.len();
         if has_successor {
@@ -135,7 +135,7 @@ impl Partial {
     }
 }
 
-/// Frames out of packets.
+/// Reassembles frames from packets.
 #[derive(Debug)]
 pub struct Assembler {
     partial: VecDeque<Partial>,
@@ -143,13 +143,13 @@ pub struct Assembler {
     frame_limit: usize,
     /// Maximum bytes of incomplete frames.
     limit: usize,
-    /// Beyond the limit the oldest incomplete frame is given up; otherwise the link is.
+    /// Whether to drop the oldest incomplete frame beyond the limit; otherwise the link fails.
     forgets: bool,
 }
 
 impl Assembler {
-    /// Creates an assembler that holds at most `limit` bytes of incomplete frames, or one frame. Beyond it, one that
-    /// `forgets` gives up the oldest.
+    /// Creates an assembler that holds at most `limit` bytes of incomplete frames, or one frame. Beyond the limit, it
+    /// drops the oldest if it `forgets`, and fails the link otherwise.
     pub fn new(limit: usize, forgets: bool) -> Assembler {
         Assembler { partial: VecDeque::new(), held_bytes: 0, frame_limit: MAX_FRAME_BYTES, limit, forgets }
     }
@@ -163,10 +163,10 @@ impl Assembler {
         self.held_bytes
     }
 
-    /// Takes a packet apart and passes its frames, whole or completed by it, to `on_frame`.
+    /// Unpacks a packet and passes its whole frames, and those that it completes, to `on_frame`.
     ///
     /// # Errors
-    /// If the packet is malformed, or a frame is over the limit.
+    /// If the packet is malformed, or a frame exceeds the limit.
     pub fn take(&mut self, mut packet: Bytes, mut on_frame: impl FnMut(Bytes)) -> Result<(), Loss> {
         while packet.has_remaining() {
             match packet.get_u8() {

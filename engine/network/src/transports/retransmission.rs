@@ -1,4 +1,4 @@
-//! When to send again: profiles of retransmission, and the estimate of round trips that they bound.
+//! Retransmission timing: profiles, and the round-trip estimate that they bound.
 
 use crate::transports::setting::{ConfigError, Setting, check_ranges};
 use quorate_types::Fault;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 quorate_types::choice! {
-    /// Named bounds of the retransmission timeout (RTO) and delay of acknowledgements: the transports paper, table 2,
-    /// and one that follows the network.
+    /// Named bounds of the retransmission timeout (RTO) and the acknowledgement delay: those of table 2 in the
+    /// transports paper, and one that follows the network.
     RetransmissionProfile, "retransmission profile",
-    /// The smallest round trip seen plus a margin, as the paper recommends (section 7.5).
+    /// The smallest measured round trip plus a margin, as the paper recommends (section 7.5).
     Auto = "auto",
     /// The defaults of SCTP.
     Default = "default",
     /// The values of Linux's TCP.
     TcpMock = "tcp-mock",
-    /// 100 ms, whatever the network.
+    /// 100 ms on any network.
     S100 = "s100",
-    /// 50 ms, whatever the network.
+    /// 50 ms on any network.
     S50 = "s50",
 }
 
@@ -27,13 +27,13 @@ quorate_types::choice! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     pub rto_initial_ms: u64,
-    /// `None`: the smallest round trip seen plus [`MARGIN`] and the delay of acknowledgements.
+    /// `None`: the smallest measured round trip plus [`MARGIN`] and the acknowledgement delay.
     pub rto_min_ms: Option<u64>,
     pub rto_max_ms: u64,
     pub ack_delay_ms: u64,
 }
 
-/// What the smallest timeout of the profile `auto` adds to the smallest round trip and the delay of acknowledgements:
+/// Margin that the minimum timeout of the profile `auto` adds to the smallest round trip and the acknowledgement delay:
 /// time in which a busy remote may not answer.
 pub const MARGIN: Duration = Duration::from_millis(2);
 
@@ -51,35 +51,35 @@ impl RetransmissionProfile {
     }
 }
 
-/// Settings of retransmission, for the transports that do it themselves.
+/// Retransmission settings, for transports that retransmit themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetransmissionConfig {
-    /// Bounds of the timeout, and the delay of acknowledgements.
+    /// Bounds of the timeout, and the acknowledgement delay.
     pub profile: RetransmissionProfile,
     /// Overrides the profile's timeout before the first measured round trip, in milliseconds.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_initial_ms: Option<u64>,
-    /// Overrides the profile's smallest timeout, in milliseconds.
+    /// Overrides the profile's minimum timeout, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min_ms: Option<u64>,
-    /// Overrides the profile's largest timeout, in milliseconds.
+    /// Overrides the profile's maximum timeout, in milliseconds.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_max_ms: Option<u64>,
-    /// Overrides the profile's delay of acknowledgements that travel alone, in milliseconds.
+    /// Overrides the profile's delay of standalone acknowledgements, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_delay_ms: Option<u64>,
-    /// Maximum bytes that one end of a link has sent and that are not acknowledged.
+    /// Maximum unacknowledged bytes sent by one end of a link.
     #[schemars(range(min = 1))]
     pub window_bytes: usize,
-    /// Whether `rudp` sends at the rate at which packets arrive, instead of all at once.
+    /// Whether `rudp` paces packets at the rate at which they arrive, instead of sending them in bursts.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["rudp"])))]
     pub pacing: bool,
-    /// Milliseconds after which a link counts as cut, and is dialled again, if packets are on their way and nothing
-    /// comes from the remote.
+    /// Milliseconds after which a link is considered cut, and redialled, if packets are outstanding and nothing is
+    /// received from the remote.
     #[schemars(range(min = 1))]
     pub unacknowledged_ms: u64,
 }
@@ -100,7 +100,7 @@ impl Default for RetransmissionConfig {
 }
 
 impl RetransmissionConfig {
-    /// Returns the values of the profile, with what overrides them.
+    /// Returns the profile's values with the overrides applied.
     pub fn bounds(&self) -> Bounds {
         let profile = self.profile.bounds();
         Bounds {
@@ -124,7 +124,7 @@ impl RetransmissionConfig {
     }
 }
 
-/// Smoothed round trip and retransmission timeout (RFC 6298).
+/// Smoothed round-trip time and retransmission timeout (RFC 6298).
 #[derive(Clone, Debug)]
 pub struct RoundTrips {
     bounds: Bounds,
@@ -139,7 +139,7 @@ impl RoundTrips {
         RoundTrips { bounds, smoothed: None, variation: Duration::ZERO, smallest: Duration::MAX }
     }
 
-    /// Adds a measured round trip, of a packet that was sent only once (Karn).
+    /// Adds a round-trip measurement, of a packet that was sent only once (Karn's algorithm).
     pub fn measured(&mut self, trip: Duration) {
         self.smallest = self.smallest.min(trip);
         match self.smoothed {
@@ -151,17 +151,17 @@ impl RoundTrips {
         }
     }
 
-    /// Returns the smoothed round trip; `None` before the first measurement.
+    /// Returns the smoothed round-trip time; `None` before the first measurement.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Returns the smallest round trip; `None` before the first measurement.
+    /// Returns the smallest round-trip time; `None` before the first measurement.
     pub fn smallest(&self) -> Option<Duration> {
         self.smoothed.map(|_| self.smallest)
     }
 
-    /// Returns the timeout after `backoff` timeouts in a row.
+    /// Returns the timeout after `backoff` consecutive timeouts.
     pub fn timeout(&self, backoff: u32) -> Duration {
         let bounds = &self.bounds;
         let base = match self.smoothed {
@@ -177,7 +177,7 @@ impl RoundTrips {
         base.saturating_mul(1 << backoff.min(16)).min(Duration::from_millis(bounds.rto_max_ms))
     }
 
-    /// Returns for how long an acknowledgement may wait for company.
+    /// Returns the maximum delay of an acknowledgement that waits for more packets.
     pub fn ack_delay(&self) -> Duration {
         Duration::from_millis(self.bounds.ack_delay_ms)
     }

@@ -21,7 +21,7 @@ impl fmt::Display for Setting {
 /// Invalid setting.
 pub type ConfigError = Fault<Setting>;
 
-/// Checks every whole number of a table against its declared range.
+/// Checks every integer of a table against its declared range.
 pub(crate) fn check_ranges<T: JsonSchema + Serialize + 'static>(
     table: &'static str,
     value: &T,

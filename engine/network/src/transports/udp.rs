@@ -1,8 +1,8 @@
-//! UDP: what is lost is lost.
+//! UDP without retransmission.
 //!
-//! Frames are put into packets and taken out of them; nothing is acknowledged or sent again, and order is not kept. A
-//! protocol whose messages are lost makes progress by its view changes and by asking for what it misses; over links
-//! that lose more than a few packets in a thousand, choose another transport.
+//! Frames are packed into packets and unpacked; nothing is acknowledged or retransmitted, and order is not kept. After
+//! a loss, a protocol makes progress by its view changes and by requesting missing data. Over links that lose more than
+//! a few packets in a thousand, choose another transport.
 //!
 //! ```text
 //! packet  pieces                see `pieces`; an empty one only shows that the remote is alive
@@ -19,12 +19,12 @@ use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{Lane, Time};
 use std::time::Duration;
 
-/// UDP as a kind of transport.
+/// UDP as a transport kind.
 pub(crate) struct Udp;
 
 static PROFILE: TransportProfile = TransportProfile {
     name: "udp",
-    summary: "UDP: nothing is sent again, and what is lost is lost",
+    summary: "UDP: lost packets are not retransmitted",
     carriage: Carriage::Datagrams,
     own_channel: None,
     guards_links: false,
@@ -52,9 +52,9 @@ impl Association for Udp {
 pub struct UdpMachine {
     config: PacketConfig,
     room: usize,
-    /// Packets are shorter than the room: the path carries no others.
+    /// Packet length below the MTU budget, if the path carries no longer packets.
     short: Option<usize>,
-    /// What each packet begins with, for the machine below.
+    /// Prefix of each packet, for the machine below.
     prefix: Bytes,
     packer: Packer,
     assembler: Assembler,

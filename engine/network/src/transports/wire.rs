@@ -23,7 +23,8 @@ pub struct Wire {
 
 impl Wire {
     /// Rejects a channel that does not work with the transport, and any combination that leaves the sender of a frame
-    /// unproved: votes are counted by sender and verified a quorum at a time, and some PBFT messages are not signed.
+    /// unproved. Such a proof is necessary because votes are counted by sender and verified a quorum at a time, and
+    /// some PBFT messages are not signed.
     ///
     /// # Errors
     /// [`WireError`] with the problem and its solution.
@@ -52,8 +53,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Returns whether a vote between replicas may be lost, so that it is missing until the view changes, and may
-    /// overtake other frames.
+    /// Returns whether votes between replicas may overtake other frames, and stay lost until the view changes.
     pub fn loses_votes(&self) -> bool {
         let association = self.transport.carrier().association();
         let apart = association.is_some_and(|association| association.loses_votes(&self.settings));
@@ -71,15 +71,15 @@ impl Wire {
     /// Binds an address for this transport.
     ///
     /// # Errors
-    /// If the operating system refuses the address.
+    /// If the address cannot be bound.
     pub fn listen(&self, address: &Address) -> io::Result<Endpoint> {
         self.transport.carrier().listen(address)
     }
 
-    /// Creates the transport of the replica that owns `signer`. It connects to replicas with equal parameters only.
+    /// Creates the transport of the replica that owns `signer`. It connects only to replicas with equal parameters.
     ///
     /// # Errors
-    /// If the wire [does not fit](Wire::fits), a setting is invalid, or the operating system refuses something.
+    /// If the wire [does not fit](Wire::fits), a setting is invalid, or a system call fails.
     pub fn replica(
         &self,
         committee: &Committee,
@@ -95,7 +95,7 @@ impl Wire {
     /// Creates the transport of a client, which dials every replica.
     ///
     /// # Errors
-    /// If the wire [does not fit](Wire::fits), a setting is invalid, or the operating system refuses something.
+    /// If the wire [does not fit](Wire::fits), a setting is invalid, or a system call fails.
     pub fn client(
         &self,
         committee: &Committee,
@@ -121,7 +121,7 @@ impl Wire {
     }
 }
 
-/// Returns whether each frame provably comes from the remote of the handshake.
+/// Returns whether each frame provably comes from the authenticated remote.
 fn tells_senders(transport: TransportKind, channel: ChannelKind) -> bool {
     let (transport, channel) = (transport.profile(), channel.profile());
     let guarded = transport.carriage == Carriage::Datagrams && channel.guards_packets;

@@ -5,36 +5,36 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Frames with a body up to this size are copied into one buffer; larger ones are shared. Below it, a copy costs less
-/// than a separate slice in the system call.
+/// Maximum body size of frames that are copied into one buffer; larger ones are shared. Up to this size, a copy costs
+/// less than a separate slice in the system call.
 const COALESCE_BYTES: usize = 2 << 10;
 /// Size at which a copied segment ends.
 const SEGMENT_BYTES: usize = 64 << 10;
-/// Capacity that the copy buffer keeps when it is empty.
+/// Capacity that the empty copy buffer retains.
 const MAX_KEPT_BYTES: usize = 1 << 20;
-/// Bulk frames move up for writing while fewer bytes than this are in front of them.
+/// Bulk frames are staged for writing while fewer bytes than this are ahead of them.
 pub const STAGED_BYTES: usize = 64 << 10;
 /// Maximum number of slices in one system call.
 pub(crate) const MAX_SLICES: usize = 64;
 
 enum Segment {
-    /// `bytes` bytes of the copy buffer, in which `frames` frames end.
+    /// `bytes` bytes of the copy buffer, which contain the ends of `frames` frames.
     Copied { bytes: usize, frames: u64 },
     /// The body of one frame.
     Shared(Bytes),
 }
 
-/// Queue of frames, headers included. Bulk frames wait behind all others, until [`WriteQueue::stage`] moves them up.
+/// Queue of frames, headers included. Bulk frames wait behind all others, until [`WriteQueue::stage`] stages them.
 #[derive(Default)]
 pub struct WriteQueue {
     copied: Vec<u8>,
-    /// Bytes of `copied` in segments that have been written.
+    /// Bytes of `copied` in segments that are completely written.
     copied_gone: usize,
     segments: VecDeque<Segment>,
     /// Bytes of the first segment already written.
     front_written: usize,
     bytes: usize,
-    /// Bulk frames that have not moved up, and their bytes.
+    /// Bulk frames that are not staged, and their bytes.
     bulk: VecDeque<Bytes>,
     bulk_bytes: usize,
 }
@@ -58,13 +58,13 @@ impl WriteQueue {
         self.bytes() == 0
     }
 
-    /// Queues a frame that others may overtake.
+    /// Queues a frame that later frames may overtake.
     pub fn push_bulk(&mut self, frame: Bytes) {
         self.bulk_bytes += HEADER_BYTES + frame.len();
         self.bulk.push_back(frame);
     }
 
-    /// Moves bulk frames up until [`STAGED_BYTES`] are ready to be written. Call it before each write.
+    /// Stages bulk frames until [`STAGED_BYTES`] are ready to be written. Call it before each write.
     #[inline]
     pub fn stage(&mut self) {
         while self.bytes < STAGED_BYTES
@@ -99,8 +99,7 @@ impl WriteQueue {
         }
     }
 
-    /// Returns the whole queue, without the bulk that has not moved up, if it is contiguous, as usual with
-    /// a few small frames.
+    /// Returns the whole queue, except unstaged bulk, if it is contiguous, as usual with a few small frames.
     pub fn only_slice(&self) -> Option<&[u8]> {
         match self.segments.front() {
             Some(Segment::Copied { bytes, .. }) if self.segments.len() == 1 => {
@@ -132,7 +131,7 @@ impl WriteQueue {
         (count, total)
     }
 
-    /// Removes `written` bytes from the front. Returns the number of frames that ended in them.
+    /// Removes `written` bytes from the front. Returns the number of frames completed by them.
     pub fn consume(&mut self, written: usize) -> u64 {
         assert!(written <= self.bytes, "more was written than queued");
         self.bytes -= written;

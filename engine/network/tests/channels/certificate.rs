@@ -1,4 +1,4 @@
-//! The certificate of DTLS, read by a strict parser of X.509.
+//! The DTLS certificate, decoded by a strict X.509 parser.
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use quorate_network::channels::certificate::self_signed;
@@ -26,7 +26,7 @@ fn a_certificate_is_well_formed_and_signed_by_its_own_key() {
 
 #[test]
 fn lengths_are_right_whatever_the_length_of_the_signature() {
-    // A signature of ECDSA has 70 to 72 bytes, rarely fewer.
+    // An ECDSA signature takes 70 to 72 bytes, rarely fewer.
     let sizes: std::collections::BTreeSet<usize> = (0..64)
         .map(|_| self_signed().expect("a certificate").certificate)
         .inspect(|der| drop(Certificate::from_der(der).expect("well-formed DER")))

@@ -1,4 +1,4 @@
-//! What strangers can have of an end that accepts: an answer no longer than their packet, and nothing that it keeps.
+//! Answers of an accepting end to strangers: no longer than their packets, and without any state kept.
 
 use quorate_network::channels::envelope::{self, DTLS, Head, PLAIN};
 use quorate_network::channels::{ChannelError, ChannelKind, Greeter, Welcome};
@@ -16,7 +16,7 @@ fn address(port: u16) -> SocketAddr {
     ([192, 0, 2, 1], port).into()
 }
 
-/// Returns the token with which an end answers.
+/// Returns the token in an end's answer.
 fn asked(greeter: &mut dyn Greeter, now: Time, from: SocketAddr, of: u64, channel: envelope::Named) -> u64 {
     let question = envelope::ask(of, channel);
     let Welcome::Answer(answer) = greeter.greet(now, from, &question) else { panic!("a question is answered") };

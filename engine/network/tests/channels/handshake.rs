@@ -1,4 +1,4 @@
-//! The plain channel's handshake: whom it admits, whom it rejects and why, and that no input makes it panic.
+//! The plain channel's handshake: who is admitted, who is rejected and why. No input makes it panic.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ pub fn answer(end: &ChannelConfig) -> Line {
     Line::new(end.open(Side::Responder).expect("randomness"))
 }
 
-/// A channel with everything that it sent and opened.
+/// A channel with everything that it sent and received.
 pub struct Line {
     pub channel: Box<dyn Channel>,
     pub sent: Vec<u8>,
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// Carries bytes both ways, at most `cut` at a time, until neither end sends more.
+/// Delivers bytes both ways, at most `cut` at a time, until neither end sends more.
 pub fn talk(a: &mut Line, b: &mut Line, cut: usize) {
     loop {
         let (from_a, from_b) = (a.take_sent(), b.take_sent());
@@ -174,17 +174,17 @@ fn a_proof_is_valid_in_one_handshake_only() {
     let (mut a, mut b) = (open(&replica(0), side, 1), open(&replica(1), Side::Responder, 2));
     talk(&mut a, &mut b, 1_000);
     assert!(a.channel.remote().is_some() && b.channel.remote().is_some());
-    // Replayed to the same replica, which has drawn another nonce by now.
+    // Replayed to the same replica, which has a different nonce by now.
     let mut later = open(&replica(1), Side::Responder, 3);
     later.receive(&a.sent);
     assert_eq!(later.failed, Some(ChannelError::Signature(ReplicaId(0))));
     // Reflected: the responder's proof in the initiator's role.
     let mut again = open(&replica(1), Side::Responder, 2);
-    // A proof with its length, and the digest of the parameters.
+    // The length of a proof with its prefix, and the digest of the parameters.
     let hello = a.sent.len() - (2 + 32 + 32);
     again.receive(&[&a.sent[..hello], &b.sent[hello..]].concat());
     assert_eq!(again.failed, Some(ChannelError::Signature(ReplicaId(0))));
-    // Relayed: replica 0's signature for replica 1 does not admit anyone as replica 0 at replica 2.
+    // Relayed: replica 0's signature for replica 1 does not admit anybody as replica 0 at replica 2.
     let mut other = open(&replica(2), Side::Responder, 2);
     other.receive(&a.sent);
     assert!(matches!(other.failed, Some(ChannelError::Misdirected { .. })));

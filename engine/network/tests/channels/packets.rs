@@ -1,4 +1,5 @@
-//! Channels over packets: whom they admit, and what somebody on or off the path can do. The first body runs over both.
+//! Channels over packets: who is admitted, and what attackers on and off the path can do. The first test body runs over
+//! both.
 
 use crate::handshake::{config, key, replica};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const KINDS: [ChannelKind; 2] = [ChannelKind::PLAIN, ChannelKind::DTLS];
 
-/// One end with everything that it said.
+/// One end with everything that it sent.
 struct Post {
     machine: Box<dyn Machine>,
     sent: Vec<Bytes>,
@@ -66,7 +67,7 @@ impl Post {
         fresh
     }
 
-    /// Lets time pass, and the timer run if it is due.
+    /// Advances the time, and fires the timer if it is due.
     fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
         if self.machine.due().is_some_and(|due| due <= self.now) {
@@ -90,7 +91,7 @@ fn answer(kind: ChannelKind, end: &ChannelConfig) -> Post {
     Post::new(kind, end, Side::Responder)
 }
 
-/// Carries packets both ways, unless `loses` says so, until neither end sends more.
+/// Delivers packets both ways, unless `loses` returns true, until neither end sends more.
 fn talk(a: &mut Post, b: &mut Post, mut loses: impl FnMut() -> bool) {
     loop {
         let (from_a, from_b) = (a.take_sent(), b.take_sent());
@@ -140,7 +141,7 @@ fn keys_are_replaced_while_both_ends_send() {
     }
     assert_eq!((a.frames.len(), b.frames.len()), (100, 100));
     assert_eq!((a.lost, b.lost), (None, None));
-    // The first byte of a sealed record has the last bits of its epoch (RFC 9147, section 4).
+    // The first byte of an encrypted record contains the last bits of its epoch (RFC 9147, section 4).
     let epochs: BTreeSet<u8> = a.sent[before..].iter().map(|packet| packet[DATA_HEAD_BYTES] & 3).collect();
     assert_eq!(epochs.len(), 4, "all of four epochs in a row were used");
 }
@@ -212,7 +213,7 @@ fn a_lost_handshake_packet_is_sent_again() {
     }
 }
 
-/// A replica that has lost its memory tells the sender of what it cannot place.
+/// A replica that has lost its state sends a reset to the sender of packets of unknown connections.
 #[test]
 fn data_for_a_forgotten_connection_is_answered_with_a_reset() {
     let (mut a, _) = connected(ChannelKind::PLAIN);
@@ -247,8 +248,8 @@ fn sealed_frames_cannot_be_read_or_changed_on_the_way() {
     assert_eq!((b.frames.len(), b.lost), (0, None), "changed packets are dropped, and the link stands");
 }
 
-/// An end of DTLS without the handshake inside, as somebody on the path can have. The tokens around the records are no
-/// secret from it.
+/// A DTLS end without the inner handshake, as an attacker on the path can have. The attacker knows the tokens around
+/// the records.
 struct Bare {
     session: dimpl::Dtls,
     own: Token,
@@ -268,7 +269,7 @@ impl Bare {
         Bare { session, own: 77, theirs: 0, dials, opened: Vec::new(), is_connected: false }
     }
 
-    /// Returns the records of a packet, or its answer.
+    /// Returns the records of a packet, or the answer to it.
     fn open(&mut self, packet: &Bytes) -> Result<Bytes, Option<Bytes>> {
         match envelope::head(packet) {
             Some(Head::Ask { of, .. }) => Err(Some(envelope::answer(of, envelope::DTLS, self.own))),
@@ -308,7 +309,7 @@ impl Bare {
     }
 }
 
-/// Passes on, word for word, what an end says inside its session to the one with the other end.
+/// Relays, byte by byte, an end's data inside its session to the session with the other end.
 fn relay(end: &mut Post, near: &mut Bare, far: &mut Bare) {
     for packet in end.take_sent() {
         match near.open(&packet) {
@@ -334,7 +335,7 @@ fn whoever_stands_in_the_middle_is_refused() {
     for _ in 0..20 {
         relay(&mut a, &mut to_a, &mut to_b);
         relay(&mut b, &mut to_b, &mut to_a);
-        // What was said too early is repeated.
+        // Data that was sent too early is retransmitted.
         a.wait(Duration::from_millis(100));
     }
     assert_eq!(a.refusal(), Some(ChannelError::Signature(ReplicaId(1))));

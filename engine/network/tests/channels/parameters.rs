@@ -1,4 +1,4 @@
-//! Replicas with different parameters: both name the differences, exchange nothing else, and strangers learn nothing.
+//! Replicas with different parameters: both report the differences, exchange nothing else, and strangers learn nothing.
 
 use crate::handshake::{answer, config, dial, key, replica, talk};
 use bytes::Bytes;
@@ -67,7 +67,7 @@ fn equal_parameters_connect() {
     }
 }
 
-/// Lets two machines talk, with their timers; every `lost`th packet is lost.
+/// Lets two machines communicate, with their timers; every `lost`th packet is lost.
 fn meet(kind: ChannelKind, one: &ChannelConfig, other: &ChannelConfig, lost: usize) -> [Vec<Output>; 2] {
     let machine = |end: &ChannelConfig, side| {
         let nonce = end.nonce().expect("randomness");
@@ -145,7 +145,7 @@ fn equal_parameters_connect_although_packets_are_lost() {
     }
 }
 
-/// Whoever has not proved an identity sees the same bytes whatever the parameters are.
+/// An end without a proved identity sees the same bytes for all parameters.
 #[test]
 fn strangers_learn_nothing_of_the_parameters() {
     let (one, other) = ends();
@@ -164,7 +164,7 @@ fn strangers_learn_nothing_of_the_parameters() {
         });
         assert_eq!(told[0], told[1]);
     }
-    // And one that answers in a replica's place.
+    // The same for an end that answers in a replica's place.
     let told = [&one, &other].map(|of| {
         let mut honest = open(of, key(0, 0), dials);
         let mut stranger = open(&config("one", key(1, 66)), key(1, 66), Side::Responder);
@@ -174,18 +174,19 @@ fn strangers_learn_nothing_of_the_parameters() {
     assert_eq!(told[0], told[1]);
 }
 
-/// Ends of one name and another genesis authenticate each other, so that they can say what differs, but never connect.
+/// Ends with equal cluster names and different genesis authenticate each other, so that they can report the difference,
+/// but never connect.
 #[test]
 fn ends_with_another_genesis_never_connect() {
     for kind in [ChannelKind::PLAIN, ChannelKind::TLS] {
         let of = |end: ChannelConfig, name| ChannelConfig { kind, epoch: EpochId::of_name(name), ..end };
         let [ours, theirs] = ["here", "there"].map(EpochId::of_name);
-        // With different parameters, replicas name these.
+        // With different parameters, replicas report these.
         let (one, other) = ends();
         let (mut a, mut b) = (dial(&of(one, "here"), 1), answer(&of(other, "there")));
         talk(&mut a, &mut b, 1_000);
         assert_eq!((&a.failed, &b.failed), (&Some(refusal(1, true)), &Some(refusal(0, false))), "{kind}");
-        // With equal ones, each end names both ids.
+        // With equal parameters, each end reports both ids.
         let genesis = |remote, theirs, ours| Some(ChannelError::Genesis { remote, theirs, ours });
         let replicas = [0, 1].map(|id| RemoteIdentity::Replica(ReplicaId(id)));
         let (mut a, mut b) = (dial(&of(replica(0), "here"), 1), answer(&of(replica(1), "there")));
@@ -193,7 +194,7 @@ fn ends_with_another_genesis_never_connect() {
         assert_eq!(a.failed, genesis(replicas[1], theirs, ours), "{kind}");
         assert_eq!(b.failed, genesis(replicas[0], ours, theirs), "{kind}");
         assert_eq!((a.channel.remote(), b.channel.remote()), (None, None));
-        // A client learns it from a replica that has proved its identity.
+        // A client learns of the difference from a replica that has proved its identity.
         let client = of(config("one", LocalEnd::Client(ClientId(9))), "here");
         let (mut c, mut r) = (dial(&client, 1), answer(&of(replica(1), "there")));
         talk(&mut c, &mut r, 1_000);

@@ -1,4 +1,4 @@
-//! TLS sessions that are resumed: by whom, how often, and that nobody is admitted for having one.
+//! Resumed TLS sessions: who can resume them and how often. A session alone admits nobody.
 
 use crate::handshake::{Line, answer, config, dial, key, replica, talk};
 use crate::tls::{Bare, tls};
@@ -6,7 +6,7 @@ use quorate_network::channels::sessions::MAX_ACCEPTED_SESSIONS;
 use quorate_network::channels::{ChannelConfig, ChannelError, LocalEnd, RemoteIdentity, Sessions};
 use quorate_types::{ClientId, ReplicaId};
 
-/// An end of TLS that keeps its sessions.
+/// A TLS end that keeps its sessions.
 fn keeping(end: ChannelConfig) -> ChannelConfig {
     tls(ChannelConfig { sessions: Sessions::kept(), ..end })
 }
@@ -88,7 +88,7 @@ fn whoever_has_the_sessions_of_a_replica_still_needs_its_key() {
     assert_linked(link(&a, &b));
 }
 
-/// A replica that is removed is an impostor from then on, and a member of another cluster was never one of this.
+/// A removed replica counts as an impostor from then on. A member of another cluster was never a member of this one.
 #[test]
 fn impostors_and_strangers_are_refused_each_time_they_come_back() {
     let b = keeping(replica(1));
@@ -106,7 +106,7 @@ fn impostors_and_strangers_are_refused_each_time_they_come_back() {
     assert!(b.sessions.resumed() >= 2, "they resumed {} times", b.sessions.resumed());
 }
 
-/// An impostor answers in a replica's name with another key. It can resume the sessions that it gave out, but is refused.
+/// An impostor answers in a replica's name with another key. It can resume the sessions that it issued, but is refused.
 #[test]
 fn an_impostor_that_answers_is_refused_although_its_session_is_resumed() {
     let (a, impostor) = (keeping(replica(0)), keeping(config("one", key(1, 66))));
@@ -116,11 +116,11 @@ fn an_impostor_that_answers_is_refused_although_its_session_is_resumed() {
         assert!(at_a.channel.remote().is_none());
         assert_eq!(impostor.sessions.resumed(), times);
     }
-    // The replica itself is not kept out by it.
+    // The genuine replica can still connect.
     assert_linked(link(&a, &keeping(replica(1))));
 }
 
-/// Passes on what the two ends say inside TLS, until both have nothing more to say. Returns the number of bytes.
+/// Relays the two ends' data inside TLS until neither sends more. Returns the number of bytes.
 fn pass_on(a: &mut Line, to_a: &mut Bare, b: &mut Line, to_b: &mut Bare) -> usize {
     let mut passed_on = 0;
     for _ in 0..10 {
@@ -133,7 +133,7 @@ fn pass_on(a: &mut Line, to_a: &mut Bare, b: &mut Line, to_b: &mut Bare) -> usiz
     passed_on
 }
 
-/// Somebody in the middle has a session with the replica that is dialled, and comes back with it.
+/// An attacker in the middle has a session with the dialled replica, and resumes it.
 #[test]
 fn whoever_stands_in_the_middle_is_refused_with_a_session_too() {
     let (a, b) = (keeping(replica(0)), keeping(replica(1)));
@@ -167,14 +167,14 @@ fn a_replayed_ticket_resumes_nothing() {
     assert_eq!(b.sessions.resumed(), 1);
 }
 
-/// Somebody has seen a ticket on its way and does not know the secret that belongs to it.
+/// An attacker has seen a ticket in transit and does not know the secret that belongs to it.
 #[test]
 fn a_ticket_without_its_secret_is_refused_and_its_owner_falls_back_to_a_full_handshake() {
     let (a, b) = (keeping(replica(0)), keeping(replica(1)));
     assert_linked(link(&a, &b));
     let mut at_a = dial(&a, 1);
     let mut forged = at_a.sent.clone();
-    // The last bytes are the proof of the secret.
+    // The last bytes prove knowledge of the secret.
     *forged.last_mut().expect("a first message") ^= 1;
     let mut at_b = answer(&b);
     at_b.receive(&forged);

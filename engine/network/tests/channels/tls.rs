@@ -1,4 +1,4 @@
-//! The TLS channel: what it adds to the handshake of the plain one, and that nobody on the path gets in.
+//! The TLS channel: its additions to the plain channel's handshake, and its rejection of attackers on the path.
 
 use crate::handshake::{Line, answer, config, dial, key, replica, talk};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
     }
 }
 
-/// Returns the number of records in what was sent.
+/// Returns the number of records in the bytes sent.
 fn records(mut sent: &[u8]) -> usize {
     let mut count = 0;
     while let [_, _, _, high, low, rest @ ..] = sent {
@@ -65,7 +65,7 @@ fn keys_are_replaced_while_both_ends_send() {
     let all: Vec<u8> = (0..100).collect();
     assert_eq!((&a.plain[..], &b.plain[..]), (&all[..], &all[..]));
     assert_eq!((a.failed, b.failed), (None, None));
-    // Each replacement is a record of its own, and asks the other end for one.
+    // Each key update is a separate record, and requests one from the other end.
     let replaced = records(&a.sent) - before - 100;
     assert!((2 * 32..=2 * 34).contains(&replaced), "{replaced} replacements");
 }
@@ -99,8 +99,8 @@ fn a_client_may_send_with_the_end_of_its_handshake() {
     assert_eq!((&r.plain[..], r.channel.remote()), (&b"a request"[..], Some(RemoteIdentity::Client(ClientId(9)))));
 }
 
-/// Returns the positions of bytes that mean nothing (RFC 8446, section 5): the versions of records, and the record
-/// "change cipher spec", which is there for the sake of old firewalls.
+/// Returns the positions of bytes without meaning (RFC 8446, section 5): record versions, and the record "change cipher
+/// spec", which exists only for the sake of old firewalls.
 fn idle_bytes(sent: &[u8]) -> Vec<usize> {
     const CHANGE_CIPHER_SPEC: u8 = 20;
     let (mut idle, mut at) = (Vec::new(), 0);
@@ -115,7 +115,7 @@ fn idle_bytes(sent: &[u8]) -> Vec<usize> {
     idle
 }
 
-/// Every other byte of a handshake and of what follows counts, unlike in the plain channel.
+/// All other bytes of a handshake and of the data after it are protected, unlike in the plain channel.
 #[test]
 fn every_changed_byte_is_detected() {
     let (mut a, mut b) = connected(100_000);
@@ -188,7 +188,7 @@ fn an_end_with_another_channel_is_refused_by_name() {
     assert_eq!(web.failed, Some(ChannelError::NotQuorate));
 }
 
-/// Accepts any key, as somebody in the middle would.
+/// Accepts any key, as an attacker in the middle would.
 #[derive(Debug)]
 struct Anyone;
 
@@ -227,7 +227,7 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// Bare TLS without a handshake inside, with a key that is not that of this process.
+/// Bare TLS without an inner handshake, with a different key than this process has.
 pub struct Bare {
     session: Connection,
 }
@@ -264,7 +264,7 @@ impl Bare {
         Bare { session: ServerConnection::new(Arc::new(config)).expect("a session").into() }
     }
 
-    /// Takes records, and returns what they carry.
+    /// Decrypts records, and returns their plaintext.
     pub fn open(&mut self, mut wire: &[u8]) -> Vec<u8> {
         let mut opened = Vec::new();
         while !wire.is_empty() {
@@ -287,7 +287,7 @@ impl Bare {
     }
 }
 
-/// Somebody between two replicas speaks TLS with both, and passes on everything that it reads.
+/// An attacker between two replicas speaks TLS with both, and relays everything that it reads.
 #[test]
 fn whoever_stands_in_the_middle_is_refused() {
     let (mut a, mut b) = (dial(&tls(replica(0)), 1), answer(&tls(replica(1))));
@@ -319,7 +319,7 @@ fn an_impostor_of_a_replica_is_refused_by_both_ends() {
 
 #[test]
 fn a_failure_after_half_a_handshake_message_is_an_error() {
-    // The first 128 of the 1,000 bytes of a ClientHello, and then a record of no known kind.
+    // The first 128 of the 1,000 bytes of a ClientHello, and then a record of unknown type.
     let mut bytes = vec![22, 3, 3, 0, 132, 1, 0, 3, 0xe8];
     bytes.resize(5 + 132, 0);
     bytes.extend([99, 3, 3, 0, 1, 0]);

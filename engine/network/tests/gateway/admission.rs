@@ -1,4 +1,4 @@
-//! Which bundles a replica refuses: none without load, those of the heaviest clients under load.
+//! Admission of bundles: nothing is refused without load, and the heaviest clients are refused under load.
 
 use proptest::prelude::*;
 use quorate_network::gateway::admission::{
@@ -14,19 +14,19 @@ const TICKS_PER_SECOND: u64 = 100;
 const BUNDLE: Amount = Amount { commands: 100, bytes: 26_400 };
 const ADDRESS: u64 = 7;
 
-/// Replica that executes a fixed number of bundles in each tick of ten milliseconds, some ticks after they arrived.
+/// Replica that executes a fixed number of bundles per ten-millisecond tick, some ticks after they arrived.
 struct Server {
     admission: Admission<u64>,
-    /// Links of the waiting bundles, with their arrival in ticks.
+    /// Links of the queued bundles, with their arrival in ticks.
     queue: VecDeque<(u64, u64)>,
     bundles_per_tick: usize,
     delay_ticks: u64,
     tick: u64,
     executed: Amount,
-    /// Bundles of other replicas' clients that the cluster executes in each tick, and has executed.
+    /// Bundles of other replicas' clients that the cluster executes per tick, and has executed.
     others_per_tick: u64,
     others: u64,
-    /// Bundles refused and executed, by link, and the longest wait in ticks, since the last reset.
+    /// Refused and executed bundles by link, and the longest wait in ticks, since the last reset.
     refused: BTreeMap<u64, u64>,
     done: BTreeMap<u64, u64>,
     longest_wait: u64,
@@ -132,7 +132,7 @@ fn three_times_the_capacity_is_executed_at_full_speed_and_waits_a_bounded_time()
 
 #[test]
 fn a_slow_cluster_keeps_as_much_work_as_its_delay_takes() {
-    // Half a second from arrival to execution without load, twice the target.
+    // Half a second from arrival to execution without load: twice the target.
     let mut server = Server::new(TARGET, 10, 50);
     server.run(20, &[(1, 30)]);
     server.reset();
@@ -211,7 +211,7 @@ fn a_queue_far_below_the_limit_does_not_raise_it() {
 
 #[test]
 fn a_limit_that_is_too_low_doubles_at_most_once_in_the_time_that_work_waits() {
-    // 0.2 s from arrival to execution: 1800 bundles, nine times what the limit allows at first.
+    // 0.2 s from arrival to execution: 1800 bundles, nine times the initial limit.
     let mut server = Server::new(TARGET, 100, 20);
     let (mut limit, mut raised_at) = (server.admission.limit(), 0);
     for _ in 0..10 * TICKS_PER_SECOND {
@@ -231,7 +231,7 @@ fn a_limit_that_is_too_low_doubles_at_most_once_in_the_time_that_work_waits() {
     assert_eq!(server.refused, BTreeMap::new());
 }
 
-/// Replica whose client sends a bundle in each tick; it has to wait for 0.4 s since others fill the cluster.
+/// Replica whose client sends a bundle per tick, which waits for 0.4 s since other replicas' clients fill the cluster.
 fn beside_others(others_per_tick: u64) -> Server {
     let mut server = Server::new(TARGET, 10, 5);
     server.run(5, &[(1, 1)]);
@@ -252,7 +252,7 @@ fn a_share_that_a_replica_cannot_use_makes_no_endless_queue() {
     let mut server = Server::new(TARGET, 10, 5);
     server.others_per_tick = 30;
     server.run(5, &[(1, 8)]);
-    // Its network card has become slow. Its share of what the others execute alone is 7 bundles in each tick.
+    // Its network interface has become slow. Its share of the work that the others execute alone is 7 bundles per tick.
     server.bundles_per_tick = 1;
     server.run(20, &[(1, 8)]);
     let in_target = 10 * TARGET.as_nanos() as usize / TICK_NS as usize;

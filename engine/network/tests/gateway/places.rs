@@ -1,4 +1,4 @@
-//! A new link takes the place of the least useful one.
+//! Eviction: a new link replaces the least useful one.
 
 use quorate_network::gateway::places::{Entrance, Holder, entrance, gives_way};
 

@@ -1,4 +1,4 @@
-//! Turns among links: others wait for at most one round, however expensive a link is, and nothing is lost.
+//! Scheduling of links: others wait for at most one round, however expensive a link is, and nothing is lost.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use quorate_network::gateway::budget::{ANSWER_BYTE_NS, STRANGERS_NS_PER_TURN, an
 use quorate_network::gateway::turns::{MAX_DEBT_NS, QUANTUM_NS, Standing, Turns};
 use std::collections::BTreeMap;
 
-/// Returns the work for flooding links, in nanoseconds, before a single request of another link is served.
+/// Returns the nanoseconds of work for flooding links before a single request of another link is served.
 fn work_before_request(flooding_links: u32, cost_ns: u64) -> u64 {
     let mut turns: Turns<u32, u32> = Turns::default();
     for link in 1..=flooding_links {
@@ -57,7 +57,7 @@ fn sending_one_request_at_a_time_costs_the_same() {
     let mut turns: Turns<u32, ()> = Turns::default();
     let mut served = [0_u64; 2];
     (0..100_000).for_each(|_| turns.push(0, ()));
-    // Link 1 sends an expensive request, and the next when it is answered: its queue is empty each time.
+    // Link 1 sends one expensive request at a time, waiting for each answer, so its queue is empty each time.
     turns.push(1, ());
     for _ in 0..10_000 {
         let (link, ()) = turns.next(Standing::Stranger).expect("link 0 has items");
@@ -189,13 +189,13 @@ proptest! {
     }
 }
 
-/// Links that ask for long answers and do not read them. What a newcomer waits for is the bytes that are made and sent
-/// before its turn, not only the time in which they are made.
+/// Links that request long answers and do not read them. A new link waits for the bytes produced and sent before its
+/// turn, not only for the time spent producing them.
 #[test]
 fn long_answers_delay_a_newcomer_by_one_for_each_link() {
     const LINKS: usize = 443;
     const ANSWER_BYTES: usize = 100_000;
-    /// An answer is copied at 5 GB/s.
+    /// Time to copy an answer at 5 GB/s.
     const MAKING_NS: u64 = 20_000;
     let mut turns = Turns::default();
     for link in 0..LINKS {

@@ -1,4 +1,4 @@
-//! Limits on clients' links: memory, time and places, and which links are cut first.
+//! Limits on client links: memory, time and places, and the order of eviction.
 
 use bytes::Bytes;
 use quorate_network::transports::framing::CHUNK_BYTES;
@@ -18,7 +18,7 @@ fn alone(config: LinkConfig) -> (Ground, End) {
     (ground, a)
 }
 
-/// A client's connection from 127.0.0.`host` that completes the handshake and leaves the rest to the test.
+/// A client's connection from 127.0.0.`host` that completes the handshake, and then is controlled by the test.
 fn dial(ground: &Ground, a: &mut End, id: u64, host: u8) -> (TcpStream, LinkId) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SockAddr::from(std::net::SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0)))).expect("bind");
@@ -37,7 +37,7 @@ fn is_lost(a: &End, id: u64) -> bool {
     a.lost(client(id)).is_some()
 }
 
-/// Sends the first `sent` bytes of a frame of `announced` bytes.
+/// Sends the first `sent` bytes of a frame announced with `announced` bytes.
 fn partial(stream: &mut TcpStream, announced: u32, sent: usize) {
     stream.write_all(&announced.to_le_bytes()).expect("write");
     stream.write_all(&vec![7; sent]).expect("write");
@@ -106,7 +106,7 @@ fn a_deferred_client_does_not_end_a_wait_and_a_peer_does() {
 
 #[test]
 fn many_clients_that_were_deferred_are_all_read() {
-    // More than the events of one poll.
+    // More than one poll takes from the kernel.
     const CLIENTS: u64 = 260;
     let (ground, mut a) = alone(quick());
     let mut streams: Vec<_> = (0..CLIENTS).map(|id| dial(&ground, &mut a, id, 1).0).collect();
@@ -188,8 +188,7 @@ fn a_client_with_an_incomplete_frame_is_cut() {
     partial(&mut stuck, 1 << 20, 1_000);
     let (mut long, _) = dial(&ground, &mut a, 6, 1);
     partial(&mut long, (1 << 20) + 1, 0);
-    // Frames that arrive one by one, each in two halves, are complete in time, although at any moment one is
-    // incomplete.
+    // Frames that arrive one by one, each in two halves, complete in time, although at any moment one is incomplete.
     let (mut slow, _) = dial(&ground, &mut a, 7, 1);
     slow.write_all(&[4, 0, 0, 0, 1, 2]).expect("write");
     drive_with([&mut a], "both are cut", |[a]| {
@@ -201,7 +200,7 @@ fn a_client_with_an_incomplete_frame_is_cut() {
     assert!(!is_lost(&a, 7));
 }
 
-/// The client has more on its way, which the replica will not read.
+/// The client keeps sending data, which the replica will not read.
 fn a_client_with_a_frame_over_the_limit_is_told_why<S: Stack>() {
     const LIMIT: usize = 50_000;
     let mut ground = Ground::new(1);
@@ -234,7 +233,7 @@ fn strangers_that_hold_the_most_memory_are_cut_first() {
     let (_kept, genuine) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(genuine, true);
     let frame = Bytes::from(vec![1; 100_000]);
-    // More than its socket takes, so that it holds more than any other link will.
+    // More than its socket accepts, so that it holds more memory than any other link.
     (0..30).for_each(|_| a.transport.send(genuine, frame.clone()));
     let (mut modest, _) = dial(&ground, &mut a, 2, 1);
     partial(&mut modest, 1 << 20, 1_000);

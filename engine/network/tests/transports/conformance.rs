@@ -20,7 +20,7 @@ fn numbered(count: u32) -> Vec<Bytes> {
     (0..count).map(|number| Bytes::copy_from_slice(&number.to_le_bytes().repeat(number as usize % 9 + 1))).collect()
 }
 
-/// The frames, sorted unless the transport keeps their order.
+/// Returns the frames, sorted unless the transport keeps their order.
 fn ordered<S: Stack>(mut frames: Vec<Bytes>) -> Vec<Bytes> {
     if !S::keeps_order() {
         frames.sort();
@@ -100,11 +100,11 @@ fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
     assert_eq!(a.transport.counters().frames_sent, frames.len() as u64);
     assert!(ordered::<S>(b.frames_from(R0)) == ordered::<S>(frames));
     let (sent, received) = (a.transport.counters().bytes_sent, b.transport.counters().bytes_received);
-    // Packets may have been lost, or be on their way.
+    // Packets may have been lost, or be in flight.
     assert!(sent == received || S::OVER_PACKETS);
 }
 
-/// All votes come once and in order, unless the wire loses votes; then others still make up for those that are lost.
+/// All votes arrive once and in order, unless the wire loses votes; then further votes make up for the lost ones.
 fn votes_arrive_as_the_wire_promises<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let votes: Vec<Bytes> = (0..100_u8).map(|number| Bytes::from(vec![number; 100])).collect();
@@ -208,7 +208,7 @@ fn bulk_fills_no_room_of_others_and_is_overtaken<S: Stack>() {
     let bulk = Bytes::from(vec![1; BULK_BYTES]);
     (0..FITTING + 5).for_each(|_| a.transport.send_to(ReplicaId(1), bulk.clone(), Lane::Bulk));
     assert_eq!(a.transport.counters().frames_dropped, 5, "the queue of bulk is full");
-    // As much as the kernel takes while nobody reads.
+    // As much as the kernel accepts while nobody reads.
     a.poll();
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"vote"), Lane::Ordinary);
     assert_eq!(a.transport.counters().frames_dropped, 5);
@@ -271,7 +271,7 @@ fn another_key_is_refused<S: Stack>() {
     let mut b = ground.end::<S>(1, impostor, quick());
     drive([&mut a, &mut b], "an impostor answers", |[a, _]| a.refused_with("signature is not replica 1's"));
     assert!(a.events.is_empty() && b.events.is_empty());
-    // Now an impostor that dials.
+    // The same with an impostor that dials.
     let mut ground = Ground::new(2);
     let impostor = replica_end(ground.committee.cluster, 0, 66);
     let (mut a, mut b) = (ground.end::<S>(0, impostor, quick()), ground.replica::<S>(1));
@@ -395,7 +395,7 @@ fn version_six_addresses_work<S: Stack>() {
     drive([&mut a, &mut b], "two replicas connect", |[a, b]| connected(a, b));
 }
 
-/// Replica 0 reaches replica 1 through a relay, which then has another address, as a NAT that gives a flow a new port.
+/// Replica 0 reaches replica 1 through a relay whose address changes, as if a NAT assigned a new port.
 fn a_changed_address_keeps_the_link<S: Stack>() {
     let mut ground = Ground::new(2);
     let mut relay = Relay::new(ground.address(1));
@@ -423,9 +423,9 @@ fn a_changed_address_keeps_the_link<S: Stack>() {
     assert!(a.lost(R1).is_none() && b.lost(R0).is_none() && b.link_to(R0) == Some(link));
 }
 
-/// A pair over a stream, one over the kernel's SCTP, which not every kernel has, one over packets that repeats what is
-/// lost, and one that does not. The kernel knows round trips over SCTP to a millisecond, and nothing overtakes what it
-/// has taken.
+/// A pair over a stream; one over the kernel's SCTP, which not every kernel supports; one over packets with
+/// retransmission; and one without. Over SCTP the kernel reports round trips in whole milliseconds, and nothing
+/// overtakes data that it has accepted.
 macro_rules! conformance {
     (stream $name:ident, $stack:ty) => {
         conformance!(reliable always $name, $stack: strangers_do_not_disturb an_over_long_frame_ends_only_its_link

@@ -1,4 +1,4 @@
-//! Networks that drop everything silently: missing acknowledgements reveal the cut, long before TCP gives up.
+//! Networks that silently drop everything: missing acknowledgements reveal the cut, long before TCP gives up.
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{ChannelFactory, Side};
@@ -53,9 +53,9 @@ fn accept(ground: &Ground, a: &mut End, listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// From now on the kernel drops every packet that arrives for the stream: data is not acknowledged, and nothing else
-/// comes back. Packets begin with a TTL of 64, and those below 255 are refused; unlike a filter, that is everybody's
-/// right on every kernel.
+/// Makes the kernel drop every packet that arrives for the stream: data is not acknowledged, and nothing else is
+/// answered. Packets begin with a TTL of 64, and those with less than 255 are refused. Unlike a filter, this needs no
+/// privileges on any kernel.
 #[cfg(target_os = "linux")]
 fn make_deaf(stream: &TcpStream) {
     let least: libc::c_int = 255;

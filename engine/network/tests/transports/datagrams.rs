@@ -1,4 +1,4 @@
-//! A machine of the tests over the kernel's UDP, for the driver's sockets, clock, timers, links and budgets.
+//! A test machine over the kernel's UDP, to test the driver's sockets, clock, timers, links and budgets.
 
 use bytes::Bytes;
 use quorate_network::channels::{
@@ -94,7 +94,7 @@ impl Association for LossyRepeating {
     }
 }
 
-/// About every third packet of each end is lost.
+/// Each end loses about every third packet.
 const LOSSY: TransportKind = TransportKind::of(&Datagrams(&LossyRepeating));
 
 pub struct Ground {
@@ -113,7 +113,7 @@ impl Ground {
         let member = |socket: &UdpSocket| unkeyed(socket.local_addr().expect("a bound address").into());
         let members = sockets.iter().map(member).collect();
         let committee = Committee::new("datagrams", members).expect("a small committee");
-        // That of the ends of the tests.
+        // The epoch of the tests' ends.
         let committee = Committee { epoch: EpochId(committee.cluster.0), ..committee };
         Ground { committee, sockets: sockets.into_iter().map(Some).collect(), wire }
     }
@@ -122,7 +122,7 @@ impl Ground {
         self.committee.members[replica].address.socket().expect("its host is a number")
     }
 
-    /// A replica's transport, with the key `key`. The second call binds the port anew.
+    /// Creates the transport of a replica with the key `key`. The second call binds the port anew.
     pub fn replica(&mut self, replica: u16, key: u8) -> End {
         self.replica_of(self.committee.clone(), replica, key)
     }
@@ -169,7 +169,7 @@ impl Ground {
     }
 }
 
-/// Frames of many sizes, some of several packets; together they fit in the queue for an unconnected replica.
+/// Frames of many sizes, some longer than a packet; together they fit in the queue for an unconnected replica.
 pub fn frames() -> Vec<Bytes> {
     (0..60_usize).map(|at| Bytes::from(vec![at as u8; at * at * 10])).collect()
 }
@@ -209,7 +209,7 @@ fn a_remote_that_falls_silent_is_lost_with_its_reason_and_dialled_again() {
     let mut ground = Ground::new(2, REPEATING, quick());
     let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
     drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
-    // `b` is stopped: it neither answers nor says farewell.
+    // `b` is stopped: it neither answers nor closes its connections.
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"), Lane::Ordinary);
     drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some());
     let why = a.lost(R1).expect("just seen");

@@ -1,6 +1,6 @@
-//! Packets of somebody off the path in the middle of an honest handshake, in virtual time: every kind, before every
-//! packet, one at a time and in a stream, at the ports of clients and of replicas. The oracle: the honest ends are
-//! connected as soon as without them.
+//! Foreign packets sent by an attacker off the path during an honest handshake, in virtual time: every kind, before
+//! every packet, one at a time and in a stream, at the ports of clients and of replicas. The oracle: the honest ends
+//! connect as soon as without them.
 
 use crate::datagrams::PAIRS;
 use bytes::Bytes;
@@ -12,10 +12,10 @@ use quorate_types::{ClusterId, ReplicaId, Time};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Round trips by which a foreign packet may delay a handshake, at most.
+/// Maximum delay of a handshake by a foreign packet: two round trips.
 const MAX_DELAY: Duration = Duration::from_nanos(2 * 2 * DELAY_NS);
 const LIMIT: Duration = Duration::from_secs(30);
-/// Bytes that an end may send to an address that is not proved, for each byte that came from there.
+/// Maximum bytes sent to an unproved address, per byte received from it.
 const MAX_AMPLIFICATION: usize = 3;
 
 pub type Pair = (TransportKind, ChannelKind);
@@ -28,15 +28,15 @@ fn replica(number: u16) -> ChannelConfig {
     replica_end(ClusterId::from_name("field"), number, number as u8)
 }
 
-/// Who dials replica 1.
+/// The end that dials replica 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Dialler {
     Client,
-    /// A replica, from the port on which it listens.
+    /// A replica, from its listening port.
     Peer,
 }
 
-/// Two hosts, the first of which dials the second.
+/// Creates two hosts, the first of which dials the second.
 pub fn field(pair: Pair, dialler: Dialler) -> Field {
     field_at(pair, dialler, 4_000)
 }
@@ -55,8 +55,8 @@ fn is_connected(field: &Field) -> bool {
     field.hosts.iter().all(|host| !host.established.is_empty())
 }
 
-/// Returns the packets of another session with the same cluster, those of its end included. It has other addresses:
-/// nobody off the path has a token for somebody else's.
+/// Returns all packets of another session with the same cluster, in both directions. It has other addresses: nobody off
+/// the path has a token for another end's address.
 fn other_session(pair: Pair) -> Vec<Bytes> {
     let mut field = field_at(pair, Dialler::Client, 5_000);
     let id = field.dial(0, 1, ReplicaId(1));
@@ -73,7 +73,7 @@ fn other_session(pair: Pair) -> Vec<Bytes> {
     field.trace.iter().map(|(_, _, packet)| packet.clone()).chain(farewell).collect()
 }
 
-/// Returns the first packet of somebody who wants to begin.
+/// Returns an initiator's first packet.
 fn first_packet(pair: Pair, number: u64) -> Bytes {
     let end = client_end(ClusterId::from_name("field"), 1_000 + number);
     let end = ChannelConfig { kind: pair.1, ..end };
@@ -102,10 +102,10 @@ fn foreign(pair: Pair) -> Vec<Vec<Bytes>> {
         let length = [1, 9, 15, 18, 41, 300, 1_200][usize::from(first) % 7];
         Bytes::from([&[first][..], &vec![first.wrapping_mul(31); length]].concat())
     });
-    // Version negotiation and a Retry of nobody (RFC 9000, section 17.2).
+    // Version negotiation, and a Retry that nobody sent (RFC 9000, section 17.2).
     let versions = Bytes::from_static(&[0x80, 0, 0, 0, 0, 0, 0, 0x1a, 0x2a, 0x3a, 0x4a]);
     let retry = Bytes::from([&[0xf0, 0, 0, 0, 1, 0, 8][..], &[7; 40]].concat());
-    // An alert in the clear (RFC 9147, section 4).
+    // An unencrypted alert (RFC 9147, section 4).
     let alert = Bytes::from_static(&[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 40]);
     let others = PAIRS.iter().filter(|other| other.1 != pair.1).map(|other| first_packet(*other, 1));
     let mut groups: Vec<Vec<Bytes>> = session.iter().map(|packet| vec![packet.clone()]).collect();
@@ -113,7 +113,7 @@ fn foreign(pair: Pair) -> Vec<Vec<Bytes>> {
     groups
 }
 
-/// Returns how long an honest handshake takes while somebody sends packets, as `disturb` says before each event.
+/// Returns how long an honest handshake takes while `disturb` sends foreign packets before each event.
 fn handshake(pair: Pair, dialler: Dialler, mut disturb: impl FnMut(&mut Field)) -> Option<Duration> {
     let mut field = field(pair, dialler);
     let began = field.now;
@@ -190,8 +190,8 @@ fn one_foreign_packet_at_each_position_delays_no_handshake() {
     }
 }
 
-/// Somebody sends first packets without end in the names of both ends, each with other random numbers, and before the
-/// honest ends begin: 1,000 a second in each direction.
+/// An attacker sends an endless stream of first packets in the names of both ends, each with other random numbers, from
+/// before the honest ends begin: 1,000 a second in each direction.
 #[test]
 fn a_stream_of_first_packets_delays_no_handshake() {
     const STREAM: u64 = 1_500;
@@ -216,7 +216,7 @@ fn a_stream_of_first_packets_delays_no_handshake() {
     }
 }
 
-/// Nobody is sent more than three times what came in the name of an address that is not proved, and nothing is kept.
+/// An unproved address receives at most three times the bytes that were sent in its name, and no state is kept.
 #[test]
 fn strangers_are_answered_with_at_most_three_times_as_much_and_own_nothing() {
     let stranger: SocketAddr = ([198, 51, 100, 1], 9).into();

@@ -1,4 +1,4 @@
-//! Foreign packets in the middle of an honest handshake, over the kernel's sockets.
+//! Foreign packets during an honest handshake, over the kernel's sockets.
 
 use crate::datagrams::{Ground, PAIRS};
 use crate::strangers::{Relay, dialler};
@@ -54,8 +54,8 @@ fn one_foreign_packet_stops_no_handshake() {
     assert!(stopped.is_empty(), "{stopped:#?}");
 }
 
-/// A replica restarts when the client has sent it some packets of the handshake. No attempt times out in this test: the
-/// client has to begin another one beside the first.
+/// A replica restarts after the client has sent it some handshake packets. No attempt times out in this test: the
+/// client has to begin a parallel one.
 #[test]
 fn a_client_reaches_a_replica_that_restarts_in_mid_handshake() {
     for (transport, channel) in PAIRS {
@@ -81,7 +81,8 @@ fn a_client_reaches_a_replica_that_restarts_in_mid_handshake() {
     }
 }
 
-/// Both replicas restart while somebody sends first packets in the name of each to the other, whose ports are public.
+/// Both replicas restart while an attacker sends first packets in the name of each to the other. Their ports are
+/// public.
 #[test]
 fn replicas_reconnect_under_a_stream_of_first_packets_in_their_names() {
     for (transport, channel) in PAIRS {

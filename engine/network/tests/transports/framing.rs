@@ -6,7 +6,7 @@ use quorate_network::transports::framing::{FrameBuffer, header};
 use quorate_network::transports::{STAGED_BYTES, WriteQueue};
 use std::io::IoSlice;
 
-/// Feeds bytes as a socket would: into the given room, at most `cut` at a time.
+/// Feeds bytes as a socket would: into the buffer's free space, at most `cut` at a time.
 fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], cuts: &[usize]) -> Result<Vec<Bytes>, usize> {
     let mut frames = Vec::new();
     let mut cuts = cuts.iter().cycle();
@@ -76,7 +76,7 @@ proptest! {
     }
 }
 
-/// Writes what is ready, whole.
+/// Writes all frames that are ready.
 fn drain(queue: &mut WriteQueue) -> Vec<u8> {
     let mut slices = [IoSlice::new(&[]); 64];
     let (count, total) = queue.slices(&mut slices);

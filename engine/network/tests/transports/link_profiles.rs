@@ -1,4 +1,4 @@
-//! Profiles of single links.
+//! Retransmission profiles of single links.
 
 use crate::relay::Relay;
 use bytes::Bytes;
@@ -43,8 +43,8 @@ fn a_link_with_two_profiles_is_refused() {
     assert!(error.contains("`links.retransmission`") && error.contains("0-3=s100"), "{error}");
 }
 
-/// Replica 0 reaches the others through relays, which lose its packets in the end. It repeats them every 50 ms on the one
-/// link, and after a second or more on the other.
+/// Replica 0 reaches the others through relays, which finally lose its packets. It retransmits every 50 ms on one link,
+/// and after a second or more on the other.
 fn a_socket_repeats_by_the_profile_of_its_link<S: Stack>() {
     let links = LinkConfig { retransmission: vec![link("0-1=s50")], ..quick() };
     let common = RetransmissionConfig { profile: RetransmissionProfile::Default, ..RetransmissionConfig::default() };

@@ -1,4 +1,4 @@
-//! Separate endpoints for peers, clients and operators, and hosts with names.
+//! Separate endpoints for peers, clients and operators, and host names.
 
 use bytes::Bytes;
 use quorate_network::transports::{Endpoints, Event, LinkConfig, Remote, TcpTransport};
@@ -15,7 +15,7 @@ fn address_of(listener: &TcpListener) -> Address {
     listener.local_addr().expect("a bound address").into()
 }
 
-/// Replica 1 of two, with three listeners, and for each listener the committee as seen by an end that dials it.
+/// Replica 1 of two, with three listeners, and the committee as seen by an end that dials each of them.
 fn house(config: LinkConfig) -> (End, [Committee; 3], Ground) {
     let ground = Ground::new(2);
     let listeners = [listener(), listener(), listener()];

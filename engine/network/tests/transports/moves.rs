@@ -1,5 +1,5 @@
-//! A NAT that gives a flow a new port in the middle of a connection, for every pair over packets and the ports of
-//! clients and of replicas, in virtual time; and somebody who wants to take a connection to an address of their own.
+//! A NAT that assigns a new port during a connection, for every packet transport and channel, at the ports of clients
+//! and of replicas, in virtual time; and an attacker who tries to divert a connection to its own address.
 
 use crate::datagrams::PAIRS;
 use crate::foreign::{Dialler, Pair, field};
@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Bytes that an end may send to an address that is not proved, for each byte that came from there.
+/// Maximum bytes sent to an unproved address, per byte received from it.
 const MAX_AMPLIFICATION: usize = 3;
-/// Time within which an idle end shows that it is there, whatever the transport.
+/// Time within which an idle end sends a keep-alive over any transport.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(1_500);
 
 /// A connection from host 0 to host 1, over which a frame has passed in each direction. Returns the ids at both ends.
@@ -64,7 +64,7 @@ fn a_connection_follows_its_remote_to_a_new_port_and_to_a_new_address() {
         for (number, address) in (1..).zip([([192, 0, 2, 1], 61_001), ([192, 0, 2, 1], 61_002), ([203, 0, 113, 5], 7)])
         {
             let (from, to) = (field.hosts[0].address, SocketAddr::from(address));
-            // Until all is acknowledged.
+            // Until everything is acknowledged.
             field.run(Duration::from_secs(1), |_| false);
             move_to(&mut field, ids, to, number);
             let host = &field.hosts[1];
@@ -78,7 +78,7 @@ fn a_connection_follows_its_remote_to_a_new_port_and_to_a_new_address() {
     }
 }
 
-/// An idle end shows that it is there, and where.
+/// An idle end's keep-alives reveal its address.
 #[test]
 fn an_idle_connection_follows_its_remote_by_the_signs_of_life() {
     for (pair, dialler) in every_pair() {
@@ -93,9 +93,8 @@ fn an_idle_connection_follows_its_remote_by_the_signs_of_life() {
     }
 }
 
-/// Somebody who has a copy of everything that passed after the handshake, moves of the honest end included, but no key
-/// and no part in the handshake, sends it from addresses of their own, changed and unchanged, and answers challenges by
-/// guesses.
+/// An attacker has a copy of all packets after the handshake, including the honest end's moves, but no key and no part
+/// of the handshake. It sends them from its own addresses, changed and unchanged, and answers challenges by guesses.
 #[test]
 fn copies_and_guesses_from_elsewhere_move_no_connection_and_are_answered_with_at_most_three_times_as_much() {
     for (pair, dialler) in every_pair() {
@@ -110,7 +109,7 @@ fn copies_and_guesses_from_elsewhere_move_no_connection_and_are_answered_with_at
         for (at, copy) in copies.iter().enumerate() {
             let forger: SocketAddr = ([198, 51, 100, 1], 1_000 + at as u16).into();
             let mut received = 0;
-            // Who has seen a token can end a connection over `plain` with junk, wherever it comes from.
+            // Anybody who has seen a token can end a connection over `plain` with junk from any address.
             let changes = if pair.1 == ChannelKind::PLAIN { 3 } else { 6 };
             for change in 0..changes {
                 let mut packet = copy.to_vec();
@@ -127,7 +126,7 @@ fn copies_and_guesses_from_elsewhere_move_no_connection_and_are_answered_with_at
                 field.inject(forger, replica, packet.into(), DELAY_NS);
                 field.run(ROUND_TRIP, |_| false);
                 let challenges = field.trace.iter().filter(|(_, to, _)| *to == forger);
-                // What comes is repeated and changed, as an answer.
+                // Received challenges are changed and sent back as answers.
                 let answers: Vec<Bytes> = challenges.map(|(.., packet)| packet.clone()).collect();
                 for answer in answers {
                     let mut packet = answer.to_vec();
@@ -145,8 +144,8 @@ fn copies_and_guesses_from_elsewhere_move_no_connection_and_are_answered_with_at
     }
 }
 
-/// Somebody on the path sends a copy of each packet from an address that is not theirs, and it overtakes the packet:
-/// the owner of that address is not flooded, the connection stays where it is, and frames take no longer.
+/// An attacker on the path sends a copy of each packet from a victim's address, and the copy overtakes the packet: the
+/// victim is not flooded, the connection does not move, and frames take no longer.
 #[test]
 fn copies_that_overtake_their_packets_flood_nobody_and_change_nothing() {
     let victim: SocketAddr = ([198, 51, 100, 9], 53).into();

@@ -1,5 +1,5 @@
-//! A path that carries only short packets from some moment on, and says nothing of it, for every pair over packets, in
-//! virtual time: links stay up, name the limit, and carry frames of any length.
+//! A path that suddenly carries only short packets, without reporting it, for every packet transport and channel, in
+//! virtual time: links stay up, report the limit, and carry frames of any length.
 
 use crate::datagrams::PAIRS;
 use crate::paths::connected;
@@ -8,16 +8,16 @@ use quorate_network::transports::WireSettings;
 use quorate_testkit::pair::{A, B, MS, Net, even, rough};
 use quorate_types::Time;
 
-/// Longest packets that arrive, headers excluded, in bytes.
+/// Length of the longest packets that arrive, in bytes, excluding headers.
 const SHORT_BYTES: usize = 1_200;
-/// Time within which an end that sends long packets notices that they vanish, in milliseconds.
+/// Time within which an end detects that its long packets vanish, in milliseconds.
 const NOTICED_MS: u64 = 3_000;
-/// Time within which it notices that they pass again, in milliseconds.
+/// Time within which it detects that they pass again, in milliseconds.
 const RAISED_MS: u64 = 130_000;
 /// Time between two frames, in milliseconds.
 const PERIOD_MS: u64 = 100;
 
-/// Sends a frame in each direction for each period. Returns the frames.
+/// Sends a frame in each direction per period. Returns the frames.
 fn exchange(net: &mut Net, from: u64, periods: u64) -> Vec<Bytes> {
     let frames: Vec<Bytes> = (from..from + periods).map(|at| at.to_le_bytes().repeat(1_500).into()).collect();
     for frame in &frames {
@@ -74,7 +74,7 @@ fn links_fall_back_to_short_packets_where_long_ones_vanish_and_return_when_they_
     }
 }
 
-/// Losses that do not depend on the length, and a path that is cut for a while, are no reason to fall back.
+/// Losses independent of the length, and a temporary cut of the path, cause no fallback.
 #[test]
 fn losses_of_any_length_change_nothing() {
     for pair in PAIRS {

@@ -1,5 +1,5 @@
-//! What a path may do to packets, for every pair over packets, in virtual time: carry only short ones, and let somebody
-//! cut, change, repeat and invent some.
+//! Misbehaving paths, for every packet transport and channel, in virtual time: paths that carry only short packets, and
+//! attackers who cut, change, repeat and forge packets.
 
 use crate::datagrams::PAIRS;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Headers of IPv6 and UDP.
 const HEADER_BYTES: usize = 48;
 
-/// Two replicas that are connected, with votes in datagrams if the transport has them.
+/// Two connected replicas, with votes in datagrams if the transport supports it.
 pub fn connected((transport, channel): (TransportKind, ChannelKind), mut settings: WireSettings) -> Net {
     settings.quic.votes = QuicVotes::Datagrams;
     let association = transport.carrier().association().expect("it runs over packets");
@@ -35,7 +35,7 @@ fn sorted(mut frames: Vec<Bytes>) -> Vec<Bytes> {
     frames
 }
 
-/// Longer packets than the setting says may be lost: no end sends any, and frames arrive in pieces.
+/// Packets longer than the setting may be lost: no end sends any, and frames arrive in pieces.
 #[test]
 fn packets_are_no_longer_than_the_path_that_is_configured() {
     for pair in PAIRS {
@@ -71,8 +71,8 @@ fn forge(random: &mut Random, packet: &Bytes) -> Bytes {
     forged.into()
 }
 
-/// Runs both ends while a forged packet comes to either before each genuine one, if `on_path` made from it. Returns
-/// what went wrong.
+/// Runs both ends while a forged packet arrives at either before each genuine one, derived from it if `on_path`.
+/// Returns a description of the failure.
 fn attacked(pair: (TransportKind, ChannelKind), seed: u64, on_path: bool) -> Option<String> {
     const FRAMES: usize = 60;
     let mut net = connected(pair, WireSettings::default());
@@ -116,8 +116,8 @@ fn attacked(pair: (TransportKind, ChannelKind), seed: u64, on_path: bool) -> Opt
     (!whole || net.lost != [None, None]).then(|| format!("{pair:?}, seed {seed}: {counts:?} frames, {:?}", net.lost))
 }
 
-/// Where each packet is authenticated, somebody on the path can lose packets, and not more: DTLS drops one with junk
-/// behind it, and takes it for a replay when it comes as it was.
+/// Where each packet is authenticated, an attacker on the path can only lose packets: DTLS drops a packet with junk
+/// appended, and treats a later unchanged copy as a replay.
 #[test]
 fn packets_that_are_cut_changed_or_repeated_change_nothing_where_packets_are_authenticated() {
     for pair in PAIRS.into_iter().filter(|(_, channel)| *channel != ChannelKind::PLAIN) {
@@ -125,7 +125,8 @@ fn packets_that_are_cut_changed_or_repeated_change_nothing_where_packets_are_aut
     }
 }
 
-/// With the plain channel that holds against everybody who does not see the packets: they lack the connection's token.
+/// With the plain channel this holds against all attackers who do not see the packets: they lack the connection's
+/// token.
 #[test]
 fn packets_from_off_the_path_change_nothing_over_any_pair() {
     for pair in PAIRS {

@@ -1,5 +1,5 @@
 //! QUIC as a machine: two ends in virtual time, over links that lose, repeat and reorder packets, and with attackers.
-//! The tests at the end run it over the kernel's UDP.
+//! The last tests run it over the kernel's UDP.
 
 use crate::datagrams::{Ground, frames};
 use bytes::Bytes;
@@ -44,7 +44,7 @@ fn defaults() -> WireSettings {
 
 #[test]
 fn frames_arrive_once_and_in_order_over_a_rough_path() {
-    // So long that chance alone silences no path that loses a third.
+    // Long enough that a path losing a third of the packets is never silent for that long by chance.
     let patient = QuicConfig { idle_timeout_ms: 30_000, ..QuicConfig::default() };
     let settings = WireSettings { quic: patient, ..defaults() };
     for seed in 1..=5 {
@@ -96,7 +96,7 @@ fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
     let mut net = pair(&defaults(), even());
     net.connect();
     net.run(100, |_| false);
-    // The first packets of bulk are lost.
+    // The first bulk packets are lost.
     let mut sent = 0;
     net.fate = Box::new(move |_, from, _| {
         sent += usize::from(from == A);
@@ -138,14 +138,14 @@ fn closing_is_told() {
 
 #[test]
 fn either_end_notices_that_the_other_has_restarted() {
-    // The end that dialled comes back with a new connection.
+    // The dialling end restarts with a new connection.
     let mut net = pair(&defaults(), even());
     net.connect();
     net.ends[A] = open(&end(0, 0), Side::Initiator { expects: ReplicaId(1) }, &defaults(), 3);
     net.step(A, |machine, now, out| machine.start(now, out));
     assert!(net.run(1_000, |net| net.lost[B].is_some()));
     assert_eq!(net.lost[B], Some(Loss::Restarted));
-    // The end that accepted comes back and knows nothing.
+    // The accepting end restarts without any state.
     let mut net = pair(&defaults(), even());
     net.connect();
     net.ends[B] = open(&end(1, 1), Side::Responder, &defaults(), 4);
@@ -275,7 +275,7 @@ fn packets_stay_within_the_configured_size() {
     assert_eq!(longest(settings(1_200, 0), usize::MAX), Some(1_452));
     assert_eq!(longest(settings(1_200, 9_000), usize::MAX), Some(8_952));
     assert_eq!(longest(settings(1_200, 1 << 20), usize::MAX), Some(65_000));
-    // The path carries less than what is tried out: longer packets are lost, and the frame arrives.
+    // The path carries less than the probed size: longer packets are lost, and the frame still arrives.
     longest(settings(1_200, 9_000), 1_300);
 }
 
@@ -318,7 +318,7 @@ fn settings_out_of_range_are_named() {
     assert!(fault(QuicConfig { max_ack_delay_ms: 20_000, ..quic() }).contains("quic.max_ack_delay_ms"));
 }
 
-/// What an attacker does to a packet that it has seen.
+/// An attacker's manipulation of a packet that it has seen.
 #[derive(Clone, Debug)]
 enum Forgery {
     Replay,
@@ -353,7 +353,7 @@ fn forge(forgery: &Forgery, packet: &Bytes) -> Bytes {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// After the handshake nobody on the path can do more than delay: what arrives is what was sent.
+    /// After the handshake, an attacker on the path can only delay: everything that arrives was sent.
     #[test]
     fn forged_packets_change_nothing(forgeries in proptest::collection::vec(forgery(), 1..40)) {
         let mut net = pair(&defaults(), even());
@@ -382,7 +382,7 @@ proptest! {
         prop_assert!(net.got(A) == frames()[..30] && net.got(B) == frames()[..30]);
     }
 
-    /// In the handshake, somebody on the path can prevent it, but neither crash an end nor get in.
+    /// An attacker on the path can prevent a handshake, but can neither crash an end nor be admitted.
     #[test]
     fn forged_handshakes_crash_nobody(forgeries in proptest::collection::vec(forgery(), 1..40)) {
         let mut left = forgeries.into_iter();
@@ -448,7 +448,7 @@ fn both_ends_connect_again_after_the_restart_of_either() {
     greet(&mut b, &mut a, ReplicaId(0), R1, "from a third one");
 }
 
-/// Sends until it arrives: frames on an old link are lost with it.
+/// Sends repeatedly until it arrives: frames on an old link are lost with it.
 fn greet(
     from: &mut End,
     to: &mut End,
@@ -491,7 +491,7 @@ fn quic_is_refused_with_another_channel() {
     assert_eq!(quic(quick()).fits(), Ok(()));
     let bare = Wire { channel: ChannelKind::PLAIN, ..quic(quick()) };
     assert!(bare.fits().expect_err("it has its own").to_string().contains("set `tls`"));
-    // A client dials with a claim, as everywhere.
+    // A client's id is only a claim, as over all channels.
     let me = LocalEnd::Client(ClientId(9));
     let client = ChannelConfig {
         kind: ChannelKind::TLS,

@@ -1,4 +1,4 @@
-//! Sessions of TLS that connections of QUIC resume.
+//! TLS sessions that QUIC connections resume.
 
 use quorate_network::channels::{ChannelConfig, ChannelError, ChannelKind, Loss, Sessions, Side};
 use quorate_network::transports::{TransportKind, WireSettings};
@@ -66,7 +66,7 @@ fn whoever_has_the_sessions_of_a_replica_still_needs_its_key() {
     assert_eq!(net.lost[B], Some(Loss::Channel(ChannelError::Signature(ReplicaId(0)))));
     assert_eq!(other.sessions.resumed(), 1, "the thief resumed");
     assert!(!net.established[B] && net.frames[A].is_empty());
-    // One that answers in the name of the replica is refused as well, whatever session it resumes.
+    // An impostor that answers in the replica's name is also refused, whichever session it resumes.
     let impostor = replica(1, 66);
     for (resumed, nonce) in [(0, 5), (1, 7)] {
         let mut net = dial(&one, &impostor, nonce);

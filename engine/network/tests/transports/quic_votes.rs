@@ -1,4 +1,4 @@
-//! Votes over QUIC: on the stream, or in datagrams that wait for nothing and are not sent again.
+//! Votes over QUIC: on the stream, or in datagrams that wait for nothing and are not retransmitted.
 
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
@@ -22,7 +22,7 @@ fn open(end: ChannelConfig, side: Side, votes: QuicVotes, nonce: u8) -> Box<dyn 
     association.open(&end, side, &settings(votes), [nonce; 32]).expect("TLS can be set up")
 }
 
-/// Replica 0 dials replica 1; each with its setting.
+/// Replica 0 dials replica 1; each has its own setting.
 fn pair(votes: [QuicVotes; 2], fate: Fate) -> Net {
     let dials = Side::Initiator { expects: ReplicaId(1) };
     let one = open(replica_end(cluster(), 0, 0), dials, votes[A], 1);
@@ -46,7 +46,7 @@ fn vote(net: &mut Net, from: usize, frame: Bytes) {
     });
 }
 
-/// Loses the next `count` packets of A; every other takes 10 ms.
+/// Loses the next `count` packets of A; all others take 10 ms.
 fn lose(net: &mut Net, mut count: usize) {
     net.fate = Box::new(move |_, from, _| {
         let is_lost = from == A && count > 0;
@@ -55,7 +55,7 @@ fn lose(net: &mut Net, mut count: usize) {
     });
 }
 
-/// Returns when each vote has come, after the first packet of a frame before them was lost.
+/// Returns when each vote arrived, after the first packet of an earlier frame was lost.
 fn votes_behind_a_lost_frame(votes: QuicVotes) -> Vec<Duration> {
     let mut net = pair([votes; 2], even());
     net.connect();
@@ -123,7 +123,7 @@ fn votes_sent_before_the_link_stands_leave_once_it_does() {
     assert!(net.run(10_000, |net| net.got(A) == ["early"] && net.got(B) == ["early"]), "{:?}", net.lost);
 }
 
-/// More votes than the library's buffer and the congestion window take wait, and none is dropped by either end.
+/// Votes that exceed the library's buffer and the congestion window are queued, and neither end drops any.
 #[test]
 fn a_burst_of_votes_waits_within_bounds_and_arrives() {
     const VOTES: usize = 20_000;

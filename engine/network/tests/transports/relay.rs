@@ -1,8 +1,8 @@
-//! A relay in front of a replica, as a router that translates addresses.
+//! A relay in front of a replica that acts like an address-translating router.
 
 use std::net::{SocketAddr, UdpSocket};
 
-/// Passes packets on between a remote and a replica, to which all come from one address of its own.
+/// Forwards packets between a remote and a replica, which sees all of them come from the relay's own address.
 pub struct Relay {
     front: UdpSocket,
     back: UdpSocket,
@@ -24,12 +24,12 @@ impl Relay {
         self.back.local_addr().expect("a bound address")
     }
 
-    /// From now on the replica sees another address, and what it sends to the old one is lost.
+    /// Presents another address to the replica; packets that it sends to the old one are lost.
     pub fn change_address(&mut self) {
         self.back = bound();
     }
 
-    /// Loses what has come from the remote, and returns how many packets that were.
+    /// Drops the packets received from the remote, and returns their number.
     pub fn lose(&mut self) -> usize {
         let mut packet = vec![0; 1 << 16];
         std::iter::from_fn(|| self.front.recv_from(&mut packet).ok()).count()
@@ -43,12 +43,12 @@ impl Relay {
         }
     }
 
-    /// Passes on what has come.
+    /// Forwards the received packets.
     pub fn run(&mut self) {
         let mut packet = vec![0; 1 << 16];
         while let Ok((bytes, from)) = self.front.recv_from(&mut packet) {
             self.sender = Some(from);
-            // What does not pass is lost, as in any network.
+            // A packet that is not accepted is lost, as in any network.
             let _ = self.back.send_to(&packet[..bytes], self.replica);
         }
         while let (Ok((bytes, _)), Some(sender)) = (self.back.recv_from(&mut packet), self.sender) {

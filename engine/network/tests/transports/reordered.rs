@@ -1,4 +1,4 @@
-//! Handshakes whose packets overtake each other.
+//! Handshakes with reordered packets.
 
 use crate::datagrams::PAIRS;
 use quorate_network::channels::{ChannelConfig, Side};
@@ -10,8 +10,8 @@ use quorate_types::{ClusterId, ReplicaId};
 const SEEDS: u64 = 60;
 /// Smallest and largest delay of a packet, in milliseconds.
 const DELAYS_MS: [u64; 2] = [5, 45];
-/// A handshake has at most six flights each way, and each takes the largest delay at most. A flight that has to be
-/// repeated for a lost packet would take 75 ms more.
+/// A handshake has at most six flights each way, each of which takes at most the largest delay. Retransmitting a flight
+/// after a loss would take 75 ms more.
 const LIMIT_MS: u64 = 12 * DELAYS_MS[1];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Machines of UDP and robust UDP on a network in virtual time.
+//! UDP and robust UDP machines on a network in virtual time.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -24,7 +24,8 @@ fn loses(one_in: u64, us: u64, seed: u64) -> Fate {
     Box::new(move |_, _, _| if one_in > 0 && random.draw().is_multiple_of(one_in) { vec![] } else { vec![us * 1_000] })
 }
 
-/// Carries `rate` bytes a second in each direction, with room for `queue_bytes` before it, in `us` microseconds.
+/// A link with a capacity of `rate` bytes per second in each direction, a queue of `queue_bytes` before it, and a delay
+/// of `us` microseconds.
 fn narrow(rate: u64, queue_bytes: u64, us: u64) -> Fate {
     let mut free = [Time(0); 2];
     Box::new(move |now, from, packet| {
@@ -72,7 +73,7 @@ fn rudp(settings: &WireSettings, us: u64) -> Net {
     pair(TransportKind::RUDP, ChannelKind::PLAIN, settings, us)
 }
 
-/// Sends frames in one go.
+/// Sends frames in one burst.
 fn send(net: &mut Net, from: usize, frames: &[Bytes]) {
     net.step(from, |machine, now, out| {
         frames.iter().for_each(|frame| machine.send(now, frame.clone(), Lane::Ordinary, out));
@@ -137,7 +138,7 @@ fn what_is_sent_before_the_connection_stands_arrives() {
 #[test]
 fn a_lost_packet_is_asked_for_and_delays_no_other_frame() {
     let mut net = rudp(&WireSettings::default(), 5_000);
-    // A measured round trip first.
+    // One way, a quarter of the round trip, the NACK back, and one way again.
     send(&mut net, A, &numbered(1, 100));
     assert!(net.run(1_000, |net| net.frames[B].len() == 1));
     net.run(100, |_| false);
@@ -151,7 +152,7 @@ fn a_lost_packet_is_asked_for_and_delays_no_other_frame() {
     let took = |frame: usize| net.frames[B][frame].0.since(start);
     assert_eq!(took(4), Duration::from_millis(5), "the others are not delayed");
     assert_eq!(net.frames[B][5].1, &b"lost"[..]);
-    // There, a quarter of the round trip, the NACK back, and there again.
+    // As if its thread was busy: a round trip of 80 ms instead of one, and nothing is lost.
     assert!(took(5) < Duration::from_millis(20), "{:?}", took(5));
 }
 
@@ -163,7 +164,7 @@ fn a_remote_that_becomes_slow_gets_little_twice() {
         send(&mut net, A, &numbered(1, 1_000));
         net.run(20, |_| false);
     }
-    // As if its thread was busy: a round trip of 80 ms instead of one, and nothing is lost.
+    // The round trip of 2 ms, 1 ms of acknowledgement delay, and the margin of 2 ms; then one way.
     net.fate = loses(0, 40_000, 1);
     let mut packets = Vec::new();
     for _ in 0..6 {
@@ -204,7 +205,7 @@ fn the_automatic_profile_follows_the_smallest_round_trip() {
     let start = net.now;
     send_lost(&mut net);
     assert!(net.run(1_000, |net| net.frames[B].len() == 51));
-    // The round trip of 2 ms, 1 ms for which the answer may wait, and the margin of 2 ms; then one way.
+    // 10 MB/s and a 20 ms round trip: 200 kB in flight, and 64 kB more in the queue.
     assert!(net.now.since(start) < Duration::from_millis(10), "{:?}", net.now.since(start));
 }
 
@@ -283,7 +284,7 @@ fn a_client_is_answered() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is lost, all frames arrive, once, over both channels.
+    /// All frames arrive once in spite of losses, over both channels.
     #[test]
     fn all_frames_arrive_once_whatever_is_lost(
         seed in any::<u64>(),
@@ -310,7 +311,7 @@ proptest! {
         prop_assert_eq!(received(&net, B), frames);
     }
 
-    /// UDP loses frames, but makes none up, and breaks no link.
+    /// UDP loses frames, but invents none, and no link fails.
     #[test]
     fn udp_delivers_only_what_was_sent(
         seed in any::<u64>(),
@@ -326,7 +327,7 @@ proptest! {
         prop_assert_eq!(&net.lost, &[None, None]);
     }
 
-    /// Junk behind a genuine token ends the link at worst.
+    /// Junk behind a genuine token at worst ends the link.
     #[test]
     fn junk_never_panics(
         junk in proptest::collection::vec(any::<u8>(), 0..200),

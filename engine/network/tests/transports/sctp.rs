@@ -1,4 +1,4 @@
-//! SCTP as a machine over a channel of packets: two ends in virtual time, over links that lose, repeat and reorder.
+//! SCTP as a machine over a packet channel: two ends in virtual time, over links that lose, repeat and reorder.
 
 use crate::datagrams::frames;
 use bytes::Bytes;
@@ -144,7 +144,7 @@ fn repairs_are_counted_and_round_trips_measured() {
     let repairs = net.ends[A].repairs();
     assert_eq!((repairs.retransmissions, repairs.timeouts), (0, Some(0)));
     assert_eq!(repairs.round_trip, Some(Duration::from_millis(20)));
-    // Three of the packets of a long frame are lost, and repeated because later ones arrive.
+    // Three packets of a long frame are lost, and retransmitted because later ones arrive.
     let lose = |count: u64| -> Fate {
         let mut left = count;
         Box::new(move |_, from, packet| {
@@ -158,7 +158,7 @@ fn repairs_are_counted_and_round_trips_measured() {
     assert!(net.run(10_000, |net| net.frames[B].len() == 61));
     let repairs = net.ends[A].repairs();
     assert!(repairs.retransmissions >= 3, "{repairs:?}");
-    // The only packet of a frame is lost: nothing but the timer notices.
+    // The only packet of a frame is lost: only the timer detects it.
     net.run(1_000, |_| false);
     let before = net.ends[A].repairs();
     net.fate = lose(1);

@@ -1,4 +1,4 @@
-//! Some cases of the fuzz targets `sessions_*`.
+//! Selected cases of the fuzz targets `sessions_*`.
 
 use crate::datagrams::PAIRS;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
-//! Ten thousand strangers at a replica that speaks over packets: junk, first packets and nothing more, and handshakes
-//! that stop in the middle. They take a bounded number of places, and replicas and clients go on beside them, even a
-//! client whose address a stranger had before, or forges.
+//! Ten thousand strangers at a replica that speaks over packets: junk, first packets without a sequel, and unfinished
+//! handshakes. They occupy a bounded number of places, and replicas and clients are served meanwhile, even a client
+//! whose address a stranger had before, or forges.
 
 use crate::datagrams::{Ground, PAIRS};
 use bytes::Bytes;
@@ -15,13 +15,13 @@ use std::time::Duration;
 const STRANGERS: usize = 10_000;
 /// Strangers between two polls of the replica: fewer than the refusals that a transport keeps.
 const AT_ONCE: usize = 40;
-/// Accepted links that are not authenticated yet, at most.
+/// Maximum number of accepted links that are not authenticated yet.
 const PLACES: usize = 24;
 
-/// Clients at a time, at most. Anybody may be a client, so some strangers become one, and fall silent then.
+/// Maximum number of connected clients. Anybody may be a client, so some strangers become one, and then fall silent.
 const CLIENTS: usize = 32;
 
-/// One attacker with an address of its own.
+/// One attacker with its own address.
 struct Stranger {
     socket: UdpSocket,
     /// `None` if it sends junk.
@@ -118,7 +118,7 @@ fn ten_thousand(transport: TransportKind, channel: ChannelKind) {
     assert!(held < 1 << 20, "{held} bytes were held for links without a proof");
 }
 
-/// Returns how many clients have come to an end, and how many have left.
+/// Returns how many clients have connected to an end, and how many have disconnected.
 fn clients(end: &End) -> (usize, usize) {
     let is_client = |remote: &Remote| matches!(remote, Remote::Client(_));
     let came = end.events.iter().filter(|said| matches!(said, Event::Connected { remote, .. } if is_client(remote)));
@@ -149,10 +149,10 @@ fn ten_thousand_strangers_do_not_disturb_quic() {
     ten_thousand(TransportKind::QUIC, ChannelKind::TLS);
 }
 
-/// Answers after which a stranger is a client, over every pair.
+/// Number of answers after which a stranger is a client, over every pair.
 const MAX_ANSWERS: usize = 50;
 
-/// How far a stranger goes before it falls silent.
+/// How far a stranger proceeds before it falls silent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Stage {
     Junk,
@@ -161,8 +161,8 @@ enum Stage {
     Client,
 }
 
-/// Carries packets between a replica and whoever wrote to it last: all of them have one address at the replica, as
-/// behind a router.
+/// Forwards packets between a replica and the remote that wrote to it last: the replica sees them all at one address,
+/// as behind a router.
 pub struct Relay {
     front: UdpSocket,
     back: UdpSocket,
@@ -183,7 +183,7 @@ impl Relay {
         self.front.local_addr().expect("a bound address")
     }
 
-    /// Carries packets, and sends the replica a foreign one before packet `at`.
+    /// Forwards packets, and sends the replica a foreign one before packet `at`.
     pub fn carry_with(&mut self, at: usize, foreign: &[u8]) {
         let mut buffer = [0; 2_048];
         while let Ok((count, from)) = self.front.recv_from(&mut buffer) {
@@ -221,7 +221,7 @@ impl Relay {
     }
 }
 
-/// A replica, and a relay in front of it.
+/// A replica with a relay in front of it.
 fn relayed(transport: TransportKind, channel: ChannelKind) -> (Wire, Ground, End, Relay) {
     let wire = Wire { transport, channel, settings: WireSettings::from(quick()) };
     let mut ground = Ground::over(1, wire.clone());
@@ -230,7 +230,7 @@ fn relayed(transport: TransportKind, channel: ChannelKind) -> (Wire, Ground, End
     (wire, ground, replica, relay)
 }
 
-/// Connects the client 7 through the relay and lets it send a frame.
+/// Connects client 7 through the relay and lets it send a frame.
 fn connect(ground: &Ground, a: &mut End, relay: &mut Relay) -> End {
     let mut newcomer = ground.client_through(7, relay.address());
     drive_with([a, &mut newcomer], "a new client", |[a, c]| {
@@ -249,7 +249,7 @@ fn speak(a: &mut End, c: &mut End, relay: &mut Relay, frame: &'static [u8]) {
     });
 }
 
-/// A stranger falls silent, and its address goes to an honest client, as behind a router or when a port is used again.
+/// A stranger falls silent, and an honest client takes over its address, as behind a router or when a port is reused.
 fn succeed(transport: TransportKind, channel: ChannelKind, stage: Stage) {
     let (wire, ground, mut a, mut relay) = relayed(transport, channel);
     let at = if stage == Stage::Junk { 0 } else { 1 };

@@ -1,6 +1,6 @@
-//! Ten thousand strangers at a replica that speaks over TCP, plain and with TLS: silent ones, junk, first messages and
-//! nothing more, and handshakes that stop in the middle. They take a bounded number of places, and replicas and clients
-//! go on beside them.
+//! Ten thousand strangers at a replica that speaks over TCP, plain and with TLS: silent ones, junk, first messages
+//! without a sequel, and unfinished handshakes. They occupy a bounded number of places, and replicas and clients are
+//! served meanwhile.
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::Channel;
@@ -15,9 +15,9 @@ use std::net::{SocketAddr, TcpStream};
 const STRANGERS: usize = 10_000;
 /// Strangers between two polls of the replica: fewer than the refusals that a transport keeps.
 const AT_ONCE: usize = 40;
-/// Accepted links that are not authenticated yet, at most.
+/// Maximum number of accepted links that are not authenticated yet.
 const PLACES: usize = 24;
-/// Clients at a time, at most. Anybody may be a client, so some strangers become one, and fall silent then.
+/// Maximum number of connected clients. Anybody may be a client, so some strangers become one, and then fall silent.
 const CLIENTS: usize = 32;
 
 struct Stranger {
@@ -45,12 +45,12 @@ impl Stranger {
         stranger
     }
 
-    /// The replica may have shown it out.
+    /// The replica may have disconnected it.
     fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Answers once what the replica has said.
+    /// Answers the replica's last messages once.
     fn answer_once(&mut self) {
         let Some(channel) = &mut self.channel else { return };
         let mut buffer = [0; 4_096];

@@ -1,4 +1,4 @@
-//! Transports and channels in the registry, and which of them can be combined.
+//! Registered transports and channels, and their valid combinations.
 
 use quorate_network::channels::{
     Carriage, Channel, ChannelConfig, ChannelError, ChannelKind, ChannelProfile, ChannelSuite, NONCE_BYTES, Side,
@@ -11,7 +11,7 @@ use quorate_types::{Address, Committee};
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 
-/// A transport that is only a profile.
+/// A transport that consists of a profile only.
 struct Paper(TransportProfile);
 
 impl Carrier for Paper {
@@ -56,7 +56,7 @@ static DATAGRAMS: Paper = Paper(paper("paper-datagrams", Carriage::Datagrams, No
 static OPEN_STREAM: Paper = Paper(paper("paper-stream", Carriage::Stream, None, false));
 static WITH_CHANNEL: Paper = Paper(paper("paper-quic", Carriage::Datagrams, Some("paper-seal"), false));
 
-/// A channel that is only a profile.
+/// A channel that consists of a profile only.
 struct Seal(ChannelProfile);
 
 impl ChannelSuite for Seal {
@@ -73,7 +73,7 @@ static SEAL: Seal = Seal(seal("paper-seal", &[Carriage::Stream], true));
 static DATAGRAM_SEAL: Seal = Seal(seal("paper-dtls", &[Carriage::Datagrams], true));
 static HELLO_ONLY: Seal = Seal(seal("paper-hello", &[Carriage::Datagrams], false));
 
-/// Returns why the two cannot be combined, if so.
+/// Returns why the two cannot be combined, if they cannot.
 fn refused(transport: &'static dyn Carrier, channel: &'static dyn ChannelSuite) -> Option<String> {
     let (transport, channel) = (TransportKind::of(transport), ChannelKind::of(channel));
     Wire { transport, channel, ..Wire::default() }.fits().err().map(|error| error.to_string())

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use std::mem::discriminant;
 
 impl Certificate {
-    /// Makes a certificate from votes by distinct voters on one subject. `prove` gets the votes, in ascending order of
-    /// voters, and returns their proof or the voters whose signatures are wrong.
+    /// Creates a certificate from votes by distinct voters on one subject. `prove` receives the votes, in ascending
+    /// order of voters, and returns their proof or the voters whose signatures are invalid.
     ///
     /// # Errors
     /// Returns the voters with unusable votes, in ascending order: non-members and voters whose kind of attachment
     /// differs from the majority's (honest voters are a majority); if there are none, the voters that `prove` rejects.
-    /// The other votes can be used again together with new ones.
+    /// The other votes can be reused together with new ones.
     pub fn assemble(
         subject: &Subject,
         mut votes: Vec<Vote>,
@@ -30,7 +30,7 @@ impl Certificate {
     }
 }
 
-/// Returns voters that are not members, and voters whose attachment cannot be in one certificate with the others'.
+/// Returns voters that are not members, and voters whose attachment is incompatible with the majority's.
 fn misfits(votes: &[Vote], quorum: &Quorum) -> Vec<ReplicaId> {
     let alike = |vote: &Vote| {
         votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()

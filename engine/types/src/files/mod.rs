@@ -1,14 +1,14 @@
 //! quorate: atomic replacement of files.
 //!
-//! A file is written under a temporary name beside it, synced and renamed, so that a crash leaves the former or the new
-//! content. The name that the caller gives may be something else than a regular file:
+//! A file is written under a temporary name in the same directory, synced and renamed, so that a crash leaves the old
+//! or the new content. The given name need not denote a regular file:
 //!
 //! | the name is | a [`Replacement`] |
 //! |---|---|
-//! | a regular file, or nothing yet | replaces it; the new file keeps the owner and the mode of the former one |
+//! | a regular file, or nothing yet | replaces it; the new file keeps the owner and the mode of the old one |
 //! | a symbolic link | replaces its target, which need not exist; the link stays |
-//! | one of several hard links | replaces this name; the others keep the former content ([`hard_links`] counts them) |
-//! | a FIFO or a device, `/dev/stdout` too | writes the content through once it is complete; the name stays |
+//! | one of several hard links | replaces this name; the others keep the old content ([`hard_links`] counts them) |
+//! | a FIFO or a device, including `/dev/stdout` | writes the complete content to it; the name stays |
 //! | a directory or a socket | fails |
 
 use std::fs::{self, File, OpenOptions};
@@ -18,23 +18,24 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of links from a name to its target, as in Linux.
+/// Maximum number of links followed from a name to its target, as in Linux.
 const MAX_LINKS: usize = 40;
 /// Mode of a new file, before the process's umask.
 pub const DEFAULT_MODE: u32 = 0o666;
-/// Where links are not names but open files of a process, such as those behind `/dev/stdout`.
+/// Directory whose links are not names but open files of a process, such as those behind `/dev/stdout`.
 const OPEN_FILES: &str = "/proc";
 
-/// Where the complete content goes.
+/// Destination of the complete content.
 #[derive(Debug)]
 enum Target {
-    /// The draft is renamed to this file, and the directory is synced. It is open, so that the end needs no descriptor.
+    /// The draft is renamed to this file, and the directory is synced. The directory is kept open, so that committing
+    /// needs no new descriptor.
     File { path: PathBuf, draft: PathBuf, directory: File },
-    /// The content is copied to what this name stands for.
+    /// The content is copied to the device or FIFO with this name.
     Through(PathBuf),
 }
 
-/// Content that is being written. Dropping it without [`commit`](Replacement::commit) leaves the target as it was.
+/// Content being written. Dropping it without [`commit`](Replacement::commit) leaves the target unchanged.
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
@@ -42,16 +43,16 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Begins to replace what `path` names. A new file gets `mode`, less the umask.
+    /// Begins to replace the target of `path`. A new file gets `mode`, less the umask.
     ///
     /// # Errors
-    /// If `path` is a directory or socket, its links lead nowhere, the temporary file cannot be created, or the former
-    /// file belongs to somebody else.
+    /// If `path` is a directory or socket, its links cannot be resolved, the temporary file cannot be created, or the
+    /// old file belongs to another user.
     pub fn begin(path: &Path, mode: u32) -> io::Result<Replacement> {
         match resolve(path)? {
             Name::File(path) => Replacement::beside(draft_of(&path)?, path, mode),
             Name::Through(path) => {
-                // Not beside the device, because /dev is often not writable. The open file needs no name.
+                // Not in the device's directory, because /dev is often not writable. The open file needs no name.
                 let draft = draft_of(&std::env::temp_dir().join("quorate"))?;
                 let file = create(&draft, 0o600)?;
                 fs::remove_file(&draft)?;
@@ -60,11 +61,11 @@ impl Replacement {
         }
     }
 
-    /// Begins to replace a regular file under a temporary name that the caller chose in the same directory, so that it
-    /// can find drafts that a crash left behind.
+    /// Begins to replace a regular file, with a draft name in the same directory chosen by the caller, so that the
+    /// caller can find drafts left behind by a crash.
     ///
     /// # Errors
-    /// As [`begin`](Replacement::begin), and if `path` is a device or FIFO.
+    /// The errors of [`begin`](Replacement::begin), and an error if `path` is a device or FIFO.
     pub fn begin_as(draft: &Path, path: &Path, mode: u32) -> io::Result<Replacement> {
         match resolve(path)? {
             Name::File(path) => Replacement::beside(draft.to_owned(), path, mode),
@@ -81,12 +82,12 @@ impl Replacement {
         Ok(replacement)
     }
 
-    /// Gives the draft the owner and mode of the former file. The group is kept if this user may give files to it.
+    /// Gives the draft the owner and mode of the old file. The group is kept if this user may assign it.
     fn take_over(&self, former: &fs::Metadata) -> io::Result<()> {
         let own = self.file.metadata()?;
         if own.uid() != former.uid() {
             let refused = |_| {
-                let why = format!("it belongs to user {}, as whom or as root it can be replaced", former.uid());
+                let why = format!("it belongs to user {}; help: replace it as that user or as root", former.uid());
                 io::Error::new(io::ErrorKind::PermissionDenied, why)
             };
             fchown(&self.file, Some(former.uid()), None).map_err(refused)?;
@@ -97,11 +98,11 @@ impl Replacement {
         self.file.set_permissions(fs::Permissions::from_mode(former.mode() & 0o7777))
     }
 
-    /// Puts the content in place, durably, and returns its length in bytes.
+    /// Durably replaces the target by the content, and returns its length in bytes.
     ///
     /// # Errors
-    /// If the content cannot be synced, or the target cannot be replaced or written. A file then keeps its former
-    /// content; a device or FIFO may have received a part.
+    /// If the content cannot be synced, or the target cannot be replaced or written. A file then keeps its old content;
+    /// a device or FIFO may have received a part.
     pub fn commit(mut self) -> io::Result<u64> {
         let bytes = self.file.metadata()?.len();
         match &self.target {
@@ -134,24 +135,24 @@ impl Write for Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if let Target::File { draft, .. } = &self.target {
-            // A committed draft has been renamed by now. One that cannot be removed does no harm.
+            // A committed draft has already been renamed. One that cannot be removed does no harm.
             let _ = fs::remove_file(draft);
         }
     }
 }
 
-/// Replaces what `path` names by `content`, durably. A new file gets `mode`, less the umask.
+/// Durably replaces the target of `path` by `content`. A new file gets `mode`, less the umask.
 ///
 /// # Errors
-/// As [`Replacement::begin`] and [`Replacement::commit`], and if the content cannot be written.
+/// The errors of [`Replacement::begin`] and [`Replacement::commit`], and an error if the content cannot be written.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut replacement = Replacement::begin(path, mode)?;
     replacement.write_all(content)?;
     replacement.commit().map(drop)
 }
 
-/// Returns whether an operation failed because of the path that was named, rather than because a disk is full or fails
-/// or the system has run out of something.
+/// Returns whether an operation failed because of the given path, rather than because a disk is full or broken, or the
+/// system has run out of resources.
 pub fn is_named_wrongly(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AlreadyExists, DirectoryNotEmpty, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -169,11 +170,11 @@ pub fn is_named_wrongly(error: &io::Error) -> bool {
         ReadOnlyFilesystem,
         Unsupported,
     ];
-    // Too many links, no such device.
+    // ELOOP and ENXIO.
     kinds.contains(&error.kind()) || [40, 6].contains(&error.raw_os_error().unwrap_or(0))
 }
 
-/// Returns the number of names of a file, after its symbolic links.
+/// Returns the number of hard links of a file, after resolving its symbolic links.
 ///
 /// # Errors
 /// If the file cannot be looked up.
@@ -181,7 +182,7 @@ pub fn hard_links(path: &Path) -> io::Result<u64> {
     fs::metadata(path).map(|about| about.nlink())
 }
 
-/// Syncs the directory of a file, so that a power loss cannot undo a change of names in it.
+/// Syncs the directory of a file, so that a power loss cannot undo a rename in it.
 ///
 /// # Errors
 /// If the directory cannot be opened or synced.
@@ -193,7 +194,7 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What a path names, after its links.
+/// Target of a path, after resolving its links.
 enum Name {
     /// A regular file, or nothing yet.
     File(PathBuf),
@@ -230,9 +231,9 @@ fn resolve(path: &Path) -> io::Result<Name> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Opens a device or FIFO. A FIFO without a reader waits for one.
+/// Opens a device or FIFO. Opening a FIFO waits for a reader.
 fn open_through(path: &Path) -> io::Result<File> {
-    // Opening a descriptor of this process anew would begin at offset 0 of the file behind it.
+    // Reopening a descriptor of this process would start at offset 0 of its file.
     let own = |descriptor: &dyn AsFd| descriptor.as_fd().try_clone_to_owned().map(File::from);
     match path.to_str() {
         Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => own(&io::stdout()),
@@ -241,11 +242,11 @@ fn open_through(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates a draft. Never follows a link that somebody put there.
+/// Creates a draft. Never follows a link that somebody else put there.
 fn create(draft: &Path, mode: u32) -> io::Result<File> {
     let create = || OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(draft);
     match create() {
-        // An earlier process with the same number crashed.
+        // A crashed process with the same number left it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(draft)?;
             create()

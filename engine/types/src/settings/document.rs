@@ -1,15 +1,15 @@
-//! Texts about keys: the comments in a configuration file, and the tables of a reference page.
+//! Texts about keys: comments in configuration files, and tables of reference pages.
 
 use super::{Key, REPRODUCTION};
 use serde_json::Value;
 
 /// Width of a comment in a configuration file, in columns.
 const COLUMNS: usize = 110;
-/// The table of a cluster's members, which a file has once for each of them.
+/// The table of a cluster's members, repeated in a file for each of them.
 const MEMBERS: &str = "members";
 
 impl Key {
-    /// Returns the description, with the names that the key accepts unless the text has them all.
+    /// Returns the description, with the accepted names unless the text contains them all.
     pub fn text(&self) -> String {
         let names: Vec<String> = self.names().iter().map(|name| format!("`{name}`")).collect();
         match names.iter().all(|name| self.doc.contains(name)) {
@@ -18,12 +18,12 @@ impl Key {
         }
     }
 
-    /// Returns the default as files have it.
+    /// Returns the default as written in files.
     pub fn default_text(&self) -> Option<String> {
         self.default.as_ref().map(in_toml)
     }
 
-    /// Returns the description as a comment has it: with the default, unless the text states it.
+    /// Returns the description as a comment, with the default unless the text states it.
     fn comment(&self) -> String {
         match self.default_text().filter(|_| !self.doc.to_lowercase().contains("default")) {
             Some(default) => format!("{} Default: {default}.", self.text()),
@@ -32,7 +32,7 @@ impl Key {
     }
 }
 
-/// Writes a value as TOML.
+/// Formats a value as TOML.
 fn in_toml(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(in_toml).collect::<Vec<_>>().join(", ")),
@@ -46,8 +46,8 @@ fn in_toml(value: &Value) -> String {
 }
 
 /// Inserts an explanation before each key of a file; keys that are absent from its tables are added as comments.
-/// `members` introduces the first of the tables with that name. Switches of single papers are left out unless they are
-/// set, since the operators' program does not know them.
+/// `members` introduces the first of the tables with that name. Switches that reproduce single papers are omitted
+/// unless they are set, since the operators' program does not know them.
 pub fn explain(text: &str, keys: &[Key], head: &str, members: &str) -> String {
     let mut file = File { keys, members, table: String::new(), header: None, seen: Vec::new(), out: String::new() };
     comment(head, &mut file.out);
@@ -60,7 +60,7 @@ pub fn explain(text: &str, keys: &[Key], head: &str, members: &str) -> String {
     file.out
 }
 
-/// A file of which the lines so far are explained.
+/// A file whose lines so far are explained.
 struct File<'a> {
     keys: &'a [Key],
     members: &'a str,

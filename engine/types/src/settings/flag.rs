@@ -1,5 +1,4 @@
-//! What a declaration says of a key beside its type: the flag that sets it, and the values of another key with which it
-//! has an effect.
+//! Attributes of a key beyond its type: its flag, and the values of another key for which it has an effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,14 +22,14 @@ pub struct Flag<'a> {
     pub name: Option<&'a str>,
     /// Placeholder of the value in the help.
     pub value: Option<&'a str>,
-    /// Whether it is among those that most runs need, which the help shows first.
+    /// Whether most runs need it, so that the help shows it first.
     pub is_common: bool,
     /// Whether only `--help-all` shows it.
     pub is_rare: bool,
 }
 
 impl Flag<'static> {
-    /// A flag under a heading, named like the key.
+    /// Returns a flag under a heading, named like the key.
     pub const fn under(heading: &'static str) -> Flag<'static> {
         Flag { heading, name: None, value: None, is_common: false, is_rare: false }
     }
@@ -55,19 +54,19 @@ impl Flag<'static> {
 /// Condition under which a key has an effect, as `"x-with"` declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct With {
-    /// Path of the key that decides.
+    /// Path of the deciding key.
     key: &'static str,
     values: &'static [&'static str],
     is_one: bool,
 }
 
 impl With {
-    /// The key has an effect with these values of another.
+    /// The key has an effect with these values of another key.
     pub const fn one(key: &'static str, values: &'static [&'static str]) -> With {
         With { key, values, is_one: true }
     }
 
-    /// The key has an effect with all values of another but these. A value that is not set is `absent`.
+    /// The key has an effect with all values of another key except these. An unset value is `absent`.
     pub const fn other(key: &'static str, values: &'static [&'static str]) -> With {
         With { key, values, is_one: false }
     }

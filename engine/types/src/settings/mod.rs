@@ -1,11 +1,11 @@
-//! The keys of a configuration, from the schema of the types that hold them.
+//! The keys of a configuration, derived from the schema of its types.
 //!
 //! A field of a type that derives `JsonSchema` is the only declaration of its key: the doc comment is the description
-//! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds what else is
-//! known of the key: `"x-flag" = Flag::under(..)` gives it a flag, `"x-with" = With::one(..)` names the values of another
-//! key with which it has an effect. Values that must be equal on all replicas have `"x-cluster" = true`, or `"x-cluster" = "shown"` if
-//! connecting compares them by itself; those that a replica reports besides have `"x-reported" = true`
-//! ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
+//! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds further
+//! attributes: `"x-flag" = Flag::under(..)` gives it a flag, and `"x-with" = With::one(..)` states the values of
+//! another key with which it has an effect. Values that must be equal on all replicas have `"x-cluster" = true`, or
+//! `"x-cluster" = "shown"` if the handshake itself compares them; further values that a replica reports have
+//! `"x-reported" = true` ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
 
 mod document;
 mod flag;
@@ -46,7 +46,7 @@ impl Key {
         self.path.rsplit_once('.').map_or(&self.path, |(_, name)| name)
     }
 
-    /// Returns what the declaration says of the key beside its type, such as `x-cluster`.
+    /// Returns an attribute of the key beyond its type, such as `x-cluster`.
     pub fn mark(&self, name: &str) -> Option<&Value> {
         self.schema.get(name)
     }
@@ -66,8 +66,8 @@ impl Key {
         self.mark("x-flag").map(|flag| Flag::deserialize(flag).expect("a flag is declared by its type"))
     }
 
-    /// Returns the path of the key that deprives this one of its effect, and that key's value; `None` if this one has an
-    /// effect. `value_at` returns the value at a path.
+    /// Returns the path and value of the key that makes this one ineffective; `None` if this one has an effect.
+    /// `value_at` returns the value at a path.
     pub fn idle_because(&self, value_at: impl Fn(&str) -> Option<Value>) -> Option<(&str, String)> {
         let with = self.mark("x-with")?;
         let decides = with["key"].as_str()?;
@@ -80,7 +80,7 @@ impl Key {
         (with["is_one"] != is_among).then_some((decides, value))
     }
 
-    /// Returns whether the key accepts a type of JSON, such as `integer`.
+    /// Returns whether the key accepts a JSON type, such as `integer`.
     pub fn takes(&self, kind: &str) -> bool {
         match self.schema.get("type") {
             Some(Value::Array(kinds)) => kinds.iter().any(|known| known == kind),
@@ -88,19 +88,19 @@ impl Key {
         }
     }
 
-    /// Returns the names that the key accepts; none if it is not a choice.
+    /// Returns the accepted names; none if the key is not a choice.
     pub fn names(&self) -> Vec<&str> {
         let names = self.schema.get("enum").and_then(Value::as_array);
         names.map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect())
     }
 
-    /// Returns the minimum and maximum of a whole number, if they are declared.
+    /// Returns the declared minimum and maximum of an integer.
     pub fn range(&self) -> (Option<u64>, Option<u64>) {
         let bound = |name| self.schema.get(name).and_then(Value::as_u64);
         (bound("minimum"), bound("maximum"))
     }
 
-    /// Returns how to write a whole number.
+    /// Returns instructions for a valid integer.
     pub fn range_help(&self) -> String {
         match self.range() {
             (least, Some(most)) => format!("set {} to {most}", least.unwrap_or(0)),
@@ -108,7 +108,7 @@ impl Key {
         }
     }
 
-    /// Checks a whole number against the declared range; other values pass.
+    /// Checks an integer against the declared range; other values pass.
     ///
     /// # Errors
     /// The path, the number, and the range.
@@ -132,10 +132,10 @@ pub fn keys<T: JsonSchema + 'static>() -> &'static [Key] {
     known.entry(TypeId::of::<T>()).or_insert_with(|| Vec::leak(schema::keys_of(&json_schema::<T>())))
 }
 
-/// Checks every whole number of a configuration against its declared range.
+/// Checks every integer of a configuration against its declared range.
 ///
 /// # Errors
-/// The path of the first key out of range.
+/// The path of the first key that is out of range.
 pub fn check_ranges<T: JsonSchema + Serialize + 'static>(value: &T) -> Result<(), Fault<&'static str>> {
     let value = tree(value);
     keys::<T>().iter().try_for_each(|key| match at(&value, &key.path) {
@@ -147,7 +147,7 @@ pub fn check_ranges<T: JsonSchema + Serialize + 'static>(value: &T) -> Result<()
 /// Returns a configuration as a tree of tables.
 ///
 /// # Panics
-/// If a value has no form in JSON.
+/// If a value cannot be represented in JSON.
 pub fn tree<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("every setting has a form in JSON")
 }
@@ -157,15 +157,15 @@ pub fn at<'a>(tree: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(tree, |tree, name| tree.get(name))
 }
 
-/// Sets the value at a path; its tables are added if they are absent.
+/// Sets the value at a path, adding missing tables.
 ///
 /// # Panics
-/// If a name on the path is that of a value that is no table.
+/// If a name on the path belongs to a value that is not a table.
 pub fn set(tree: &mut Value, path: &str, value: Value) {
     *path.split('.').fold(tree, |tree, name| &mut tree[name]) = value;
 }
 
-/// Returns the values of these keys that a configuration has.
+/// Returns the values that a configuration has for these keys.
 pub fn select<'a>(tree: &Value, keys: impl IntoIterator<Item = &'a Key>) -> Value {
     let mut selected = Value::Object(Map::new());
     for key in keys {

@@ -8,8 +8,7 @@ use serde_json::{Map, Value};
 /// Sentence about keys whose values must be equal.
 const SAME: &str = "The same on every replica.";
 
-/// Returns the JSON Schema of a configuration, for editors and for [`keys`](super::keys). Every type is written out
-/// where it is used.
+/// Returns the JSON Schema of a configuration, for editors and for [`keys`](super::keys). Types are inlined.
 pub fn json_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -17,7 +16,8 @@ pub fn json_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Makes every description one line without links, which says whether the value must be the same on every replica.
+/// Reduces every description to one line without links, which states whether the value must be the same on every
+/// replica.
 fn describe(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -55,14 +55,14 @@ fn collect(schema: &Value, table: &str, keys: &mut Vec<Key>) {
     }
 }
 
-/// Returns the schema of the table that a field holds, alone, optional or many times.
+/// Returns the schema of the table in a field, whether it is required, optional or repeated.
 fn table_in(field: &Value) -> Option<&Value> {
     let options = field.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let forms = [Some(field), field.get("items")].into_iter().flatten().chain(options);
     forms.into_iter().find(|form| form.get("properties").is_some())
 }
 
-/// Returns whether a field is of a type without values, as those of laboratories are in the operators' program.
+/// Returns whether a field's type has no values, like the laboratory's types in the operators' program.
 fn holds_nothing(field: &Value) -> bool {
     let is_nothing =
         |form: &Value| form.get("type").is_some_and(|kind| kind == "null") || form.get("const") == Some(&Value::Null);
@@ -72,7 +72,7 @@ fn holds_nothing(field: &Value) -> bool {
 
 fn key(path: String, field: &Value) -> Key {
     let mut schema: Map<String, Value> = field.as_object().cloned().unwrap_or_default();
-    // An optional choice is a choice or nothing.
+    // An optional choice is a choice or null.
     if let Some(inner) = schema.get("anyOf").and_then(|options| options.get(0)).and_then(Value::as_object).cloned() {
         inner.into_iter().for_each(|(name, value)| {
             schema.entry(name).or_insert(value);

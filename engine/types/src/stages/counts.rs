@@ -1,11 +1,11 @@
-//! Counts and times of stages, and the costs that follow from them.
+//! Counts and times of stages, and the resulting costs.
 
 use super::{MessageKind, Stage, StageRole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes that take as long to receive or send as what is done for each frame, whatever its length. Decides only how the
-/// cost of a system call is shared among the frames that it moves.
+/// Fixed cost of a frame, as the number of bytes received or sent in the same time. Only decides how the cost of a
+/// system call is divided among the frames that it moves.
 const BYTES_FOR_EACH_FRAME: u64 = 256;
 const NS_PER_S: f64 = 1e9;
 
@@ -15,14 +15,14 @@ pub struct StageCell {
     pub role: usize,
     pub message: usize,
     pub stage: usize,
-    /// Messages of the timed turns that had the stage.
+    /// Messages with this stage in timed iterations.
     pub sampled: u64,
-    /// Those of the turns whose times count, and the cycles that these took.
+    /// Messages with this stage in timed iterations that count, and their cycles.
     pub timed: u64,
     pub cycles: u64,
 }
 
-/// Frames of one kind that were received or sent.
+/// Received or sent frames of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Traffic {
     pub role: usize,
@@ -30,24 +30,23 @@ pub struct Traffic {
     pub is_sent: bool,
     pub frames: u64,
     pub bytes: u64,
-    /// Frames in timed turns.
+    /// Frames in timed iterations.
     pub sampled: u64,
 }
 
-/// Counts and times of a thread since it began, or growth of them. Indices are positions in [`StageRole::ALL`],
-/// [`MessageKind::ALL`] and [`Stage::ALL`]; those that another release does not know are ignored.
+/// Counts and times of a thread since it began, or their growth. Indices are positions in [`StageRole::ALL`],
+/// [`MessageKind::ALL`] and [`Stage::ALL`]; unknown ones from another release are ignored.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct StageCounts {
-    /// Counter of the cycles.
+    /// Name of the cycle counter.
     pub counter: String,
     /// Cycles per second.
     pub counter_hz: f64,
-    /// Turns of the host; those that were timed; and those of them that do not count, because the thread lost its
-    /// processor.
+    /// Event-loop iterations: total, timed, and timed but discarded because the thread was preempted.
     pub turns: [u64; 3],
-    /// Processor time of the turns that count, in nanoseconds.
+    /// CPU time of the timed iterations that count, in nanoseconds.
     pub timed_cpu_ns: u64,
-    /// Only those that are not empty.
+    /// Without empty cells.
     pub cells: Vec<StageCell>,
     pub traffic: Vec<Traffic>,
 }
@@ -58,19 +57,19 @@ pub struct StageCost {
     pub message: MessageKind,
     pub stage: Stage,
     pub role: StageRole,
-    /// Cycles of [`StageCounts::counter`] per message; `None` if no turn with such a message was timed.
+    /// Cycles of [`StageCounts::counter`] per message; `None` if no iteration with such a message was timed.
     pub cycles: Option<f64>,
     /// The same in nanoseconds.
     pub nanoseconds: Option<f64>,
-    /// Messages that had the stage: received, sent, or handled. Exact for frames between replicas, an estimate
-    /// otherwise. For [`Stage::Host`], those of the stage that most messages had.
+    /// Messages with this stage: received, sent, or handled. Exact for frames between replicas, otherwise an estimate.
+    /// For [`Stage::Host`], the count of the stage with the most messages.
     pub count: u64,
 }
 
 type Key = (usize, usize, usize);
 
-/// Counts the rest of the host's work on a kind of message by the messages of its other stages: several calls of the
-/// host may work on one message. Frames sent count once for each recipient, so they are no measure.
+/// Counts the host's remaining work on a message kind by the messages of its other stages, because several calls of the
+/// host may work on one message. Sent frames count once per recipient, so they are excluded.
 fn count_host_by_messages(totals: &mut BTreeMap<Key, (u64, Option<f64>)>) {
     let mut most: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for ((role, message, stage), (count, _)) in totals.iter() {
@@ -135,13 +134,13 @@ impl StageCounts {
         self.timed_cpu_ns += other.timed_cpu_ns;
     }
 
-    /// Returns the cycles of all turns that count.
+    /// Returns the cycles of all timed iterations that count.
     pub fn timed_cycles(&self) -> u64 {
         self.cells.iter().map(|cell| cell.cycles).sum()
     }
 
-    /// Returns the costs by role, message and stage, in the order of their lists. What was spent on frames of several
-    /// kinds at once is shared among them by frames and bytes. Stages that were never timed are left out.
+    /// Returns the costs by role, message and stage, in the order of their lists. The cost of moving frames of several
+    /// kinds at once is divided among them by frames and bytes. Stages that were never timed are omitted.
     pub fn costs(&self) -> Vec<StageCost> {
         let mut totals: BTreeMap<Key, (u64, Option<f64>)> = BTreeMap::new();
         for cell in self.cells.iter().filter(|cell| cell.is_known() && cell.sampled > 0) {
@@ -168,7 +167,8 @@ impl StageCounts {
         totals.into_iter().map(cost).collect()
     }
 
-    /// Returns the number of all messages of a kind by that in timed turns: by their frames, or else as turns are.
+    /// Returns the ratio of all messages of a kind to those in timed iterations: by their frames, or else by
+    /// iterations.
     fn all_by_sampled(&self, role: usize, message: usize) -> f64 {
         let own = self.traffic.iter().filter(|own| (own.role, own.message) == (role, message));
         let (frames, sampled) = own.fold((0, 0), |(all, timed), own| (all + own.frames, timed + own.sampled));
@@ -179,7 +179,7 @@ impl StageCounts {
         }
     }
 
-    /// Shares what no message was charged with among the kinds of messages that have nothing of their own.
+    /// Divides the costs that were charged to no message among the message kinds without costs of their own.
     fn share(&self, totals: &mut BTreeMap<Key, (u64, Option<f64>)>, role: usize, stage: usize, is_sent: bool) {
         let none = (role, MessageKind::None as usize, stage);
         let moved = self.traffic.iter().filter(|own| own.role == role && own.is_sent == is_sent && own.frames > 0);
@@ -209,7 +209,7 @@ impl StageCell {
         self.role < StageRole::ALL.len() && self.message < MessageKind::ALL.len() && self.stage < Stage::ALL.len()
     }
 
-    /// Estimates the cycles of this many messages; `None` if the time of none counts.
+    /// Estimates the cycles of this many messages; `None` if no iteration with such a message counts.
     fn cycles_of(&self, count: u64) -> Option<f64> {
         (self.timed > 0).then(|| self.cycles as f64 * count as f64 / self.timed as f64)
     }

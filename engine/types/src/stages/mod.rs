@@ -1,13 +1,14 @@
-//! What each stage of a replica's work costs, by message and role.
+//! Cost of each stage of a replica's work, by message and role.
 //!
 //! A thread that calls [`begin_thread`] is always in one stage of the work on one message: [`enter`] begins a stage and
-//! ends it when its guard is dropped, [`message`] does the same for a message. A stage within another one interrupts
-//! it, so times are exclusive and add up to the thread's. One of [`TURNS_PER_SAMPLE`] turns is timed, and its times
-//! only count if they add up to the thread's processor time: what others do on its processor is taken off. All frames
-//! and turns are counted, and the numbers of messages in other stages follow in proportion.
+//! ends it when its guard is dropped, and [`message`] does the same for a message. A nested stage interrupts the outer
+//! one, so times are exclusive and add up to the thread's time. One of [`TURNS_PER_SAMPLE`] event-loop iterations is
+//! timed, and its times count only if they add up to the thread's CPU time, after subtracting the time of other threads
+//! on the same processor. All frames and iterations are counted, and the numbers of messages in other stages are
+//! extrapolated.
 //!
-//! Probes are always compiled in. In a turn that is not timed each costs a load and a branch, as it does before
-//! [`switch_on`]. Nothing reads these figures but reports.
+//! Probes are always compiled in. In an iteration that is not timed, and before [`switch_on`], each costs a load and a
+//! branch. Only reports read these figures.
 
 mod counts;
 mod probe;
@@ -21,17 +22,17 @@ pub use probe::{
 
 use serde::{Deserialize, Serialize};
 
-/// Number of turns of a host of which one, drawn at random, is timed.
+/// Sampling interval: one of this many event-loop iterations, chosen at random, is timed.
 pub const TURNS_PER_SAMPLE: u64 = 31;
 
-/// Clocks that the host provides.
+/// Clocks provided by the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Name of the counter of cycles.
+    /// Name of the cycle counter.
     pub name: &'static str,
-    /// Counter that grows at a constant rate, at the same one on all processors.
+    /// Counter that grows at a constant rate, which is the same on all processors.
     pub cycles: fn() -> u64,
-    /// Processor time of the calling thread, in nanoseconds.
+    /// CPU time of the calling thread, in nanoseconds.
     pub thread_cpu_ns: fn() -> u64,
 }
 
@@ -40,22 +41,22 @@ pub struct Clocks {
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Stage {
-    /// Reading from sockets, and opening what a channel has sealed.
+    /// Reading from sockets, and decrypting for a channel.
     Receive,
     Unmarshal,
-    /// Verifying signatures and codes.
+    /// Verifying signatures and MACs.
     Authenticate,
-    /// SHA-256, apart from what signatures and codes hash themselves.
+    /// SHA-256, except within signatures and MACs.
     Hash,
     /// The state machine's step.
     Step,
-    /// Records of the journal, as far as the replica's own thread writes them.
+    /// Journal records, as far as the replica's own thread writes them.
     Persist,
     Execute,
     Marshal,
-    /// Making signatures and codes.
+    /// Creating signatures and MACs.
     Sign,
-    /// Writing to sockets, and sealing for a channel.
+    /// Writing to sockets, and encrypting for a channel.
     Send,
     /// System calls that wait for events, without the time asleep.
     Wait,
@@ -79,7 +80,7 @@ impl Stage {
         Stage::Host,
     ];
 
-    /// Returns the name in results.
+    /// Returns the name used in results.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Receive => "receive",
@@ -98,18 +99,18 @@ impl Stage {
     }
 }
 
-/// Kind of a message, as far as costs differ.
+/// Message kind, as far as costs differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum MessageKind {
-    /// Work of no message: timers, the wait, the journal's writes.
+    /// Work for no message: timers, waiting, journal writes.
     None,
     /// A client's bundle, up to the execution of its commands.
     Request,
     /// The answer to a bundle.
     Reply,
-    /// A client's query or question about the replica, and the answer.
+    /// A client's query or request about the replica, and the answer.
     Question,
     Proposal,
     PrePrepare,
@@ -125,11 +126,11 @@ pub enum MessageKind {
     /// The sender's position or executed blocks: STATUS, DECIDED.
     Report,
     Checkpoint,
-    /// Bundles between replicas, and what they say about them.
+    /// Bundles between replicas, and messages about them.
     Bundles,
     /// Requests for missing blocks, bundles and states, and the answers.
     Repair,
-    /// Frames that are no valid messages; and while it is decoded, any frame.
+    /// Invalid frames; and any frame while it is decoded.
     Unread,
 }
 
@@ -155,7 +156,7 @@ impl MessageKind {
         MessageKind::Unread,
     ];
 
-    /// Returns the name in results.
+    /// Returns the name used in results.
     pub fn name(self) -> &'static str {
         match self {
             MessageKind::None => "none",
@@ -180,7 +181,7 @@ impl MessageKind {
     }
 }
 
-/// Role of a replica at the beginning of a turn.
+/// Role of a replica at the beginning of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -192,7 +193,7 @@ pub enum StageRole {
 impl StageRole {
     pub const ALL: [StageRole; 2] = [StageRole::Leader, StageRole::Backup];
 
-    /// Returns the name in results.
+    /// Returns the name used in results.
     pub fn name(self) -> &'static str {
         match self {
             StageRole::Leader => "leader",

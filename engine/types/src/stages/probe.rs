@@ -7,16 +7,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Time after the start during which no turn is timed: the rate of the counter is not known well yet.
+/// Time after the start during which no iteration is timed, because the counter's rate is not known precisely enough,
+/// in nanoseconds.
 const RATE_AFTER_NS: u128 = 1_000_000;
-/// The times of a turn count if they are at most this much longer than the thread's processor time: a part of it, and a
-/// constant for the readings of the clocks.
+/// Maximum excess of an iteration's times over the thread's CPU time, for the times to count: a fraction of the CPU
+/// time, and a constant for the clock readings.
 const MAX_LOST_PART: f64 = 1.0 / 16.0;
 const MAX_LOST_NS: f64 = 3_000.0;
-/// After this long in one place, the thread's clock says whether another thread ran meanwhile: that takes longer, since
-/// the scheduler does not let threads run for less. A reading of the clock takes a hundredth of it.
+/// Time in one place after which the thread's clock is read to detect whether another thread ran meanwhile, in
+/// nanoseconds. The scheduler lets threads run for at least that long. A clock reading takes a hundredth of it.
 const LONG_NS: f64 = 30_000.0;
-/// Readings of a clock that say what a reading takes.
+/// Number of readings by which the cost of a clock reading is measured.
 const TRIAL_READINGS: usize = 64;
 
 const CELLS: usize = StageRole::ALL.len() * MessageKind::ALL.len() * Stage::ALL.len();
@@ -26,15 +27,15 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static CLOCKS: OnceLock<Switched> = OnceLock::new();
 
 thread_local! {
-    /// Whether this turn of the thread is timed. Without a destructor, so that reading it costs next to nothing.
+    /// Whether this iteration of the thread is timed. Has no destructor, so that reading it costs next to nothing.
     static IS_TIMING: Cell<bool> = const { Cell::new(false) };
     static PROBE: RefCell<Option<Box<Probe>>> = const { RefCell::new(None) };
 }
 
-/// The clocks, and what their readings take.
+/// The clocks, and the costs of their readings.
 struct Switched {
     clocks: Clocks,
-    /// When both counted from.
+    /// Start of both clocks.
     began: (u64, Instant),
     reading_cycles: u64,
     reading_ns: u64,
@@ -50,7 +51,7 @@ impl Switched {
         }
     }
 
-    /// Returns the cycles per nanosecond since the start; `None` in the beginning.
+    /// Returns the cycles per nanosecond since the start; `None` shortly after the start.
     fn cycles_per_ns(&self) -> Option<f64> {
         let ns = self.began.1.elapsed().as_nanos();
         let cycles = (self.clocks.cycles)().saturating_sub(self.began.0);
@@ -66,15 +67,15 @@ fn least_reading(clock: fn() -> u64) -> u64 {
     between.min().unwrap_or(0)
 }
 
-/// What a thread works on: the role of its replica, the message and the stage.
+/// The current work of a thread: its replica's role, the message and the stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     role: StageRole,
     message: MessageKind,
     stage: Stage,
-    /// Messages that the work is for.
+    /// Number of messages that the work serves.
     weight: u64,
-    /// Stages that the message has had, as bits.
+    /// Bitmap of the message's stages so far.
     seen: u16,
 }
 
@@ -102,11 +103,11 @@ struct Frames {
     sampled: u64,
 }
 
-/// Draws one turn of each group of [`TURNS_PER_SAMPLE`]. The turns of a leader that batches come in patterns, and a sample
-/// at equal distances kept step with them: a count was off by half.
+/// Chooses one iteration of each group of [`TURNS_PER_SAMPLE`] at random. The iterations of a leader that batches are
+/// periodic, and an equidistant sample resonated with them: a count was off by half.
 struct Draw {
     random: u64,
-    /// Turns before the one that is timed, and turns left in the present group.
+    /// Iterations before the timed one, and iterations left in the current group.
     before: u64,
     left: u64,
 }
@@ -117,7 +118,7 @@ impl Draw {
         Draw { random: THREADS.fetch_add(1, Ordering::Relaxed), before: 0, left: 0 }
     }
 
-    /// Returns whether the next turn is timed.
+    /// Returns whether the next iteration is timed.
     fn is_next(&mut self) -> bool {
         if self.left == 0 {
             // Knuth's linear congruential generator; its high bits are the random ones.
@@ -132,22 +133,22 @@ impl Draw {
 struct Probe {
     switched: &'static Switched,
     at: Place,
-    /// When the thread came to its place.
+    /// When the thread entered its current place.
     since: u64,
     turns: [u64; 3],
     draw: Draw,
     timed_cpu_ns: u64,
     sums: Vec<Sum>,
-    /// Messages and cycles of this turn, by cell, and the cells that have some.
+    /// Messages and cycles of this iteration by cell, and the cells in use.
     turn: Vec<Sum>,
-    /// Where the ends of what has begun lead.
+    /// Stack of places to return to.
     backs: Vec<Back>,
-    /// Cycles per nanosecond, as known at the beginning of the turn.
+    /// Cycles per nanosecond, as known at the beginning of the iteration.
     rate: f64,
-    /// Processor time at the last reading of the thread's clock, and cycles since.
+    /// CPU time at the last reading of the thread's clock, and cycles since.
     mark: (u64, u64),
     touched: Vec<usize>,
-    /// Processor time of the thread when this turn began, and the part of the turn that it waited.
+    /// The thread's CPU time at the beginning of this iteration, and the part of the iteration that it waited.
     cpu_at_start_ns: u64,
     waited_ns: u64,
     /// By role, message and direction.
@@ -184,7 +185,7 @@ impl Probe {
         sum
     }
 
-    /// Charges the time since the last call to the present place.
+    /// Charges the time since the last call to the current place.
     fn charge(&mut self) {
         let now = (self.switched.clocks.cycles)();
         let mut spent = now.saturating_sub(self.since).saturating_sub(self.switched.reading_cycles);
@@ -203,7 +204,7 @@ impl Probe {
         self.of_turn(cell).timed += messages;
     }
 
-    /// Goes to another place, and returns the last one.
+    /// Moves to another place, and returns the previous one.
     fn go(&mut self, to: Place) -> Place {
         self.charge();
         std::mem::replace(&mut self.at, to)
@@ -219,7 +220,7 @@ impl Probe {
         before
     }
 
-    /// Moves what was done for the current message, which was not known yet, to its kind.
+    /// Moves the costs of the current message, whose kind was unknown, to its kind.
     fn name(&mut self, kind: MessageKind) {
         self.charge();
         let seen = self.at.seen | 1 << Stage::Host as u16;
@@ -251,8 +252,9 @@ impl Probe {
         }
     }
 
-    /// Returns what the thread's processor did of the time since the last reading of its clock, which ends with a long
-    /// stay in one place. Another thread cannot have run in between: that would have been a long stay.
+    /// Returns the part of `spent`, the time since the last reading of the thread's clock, in which this thread ran.
+    /// The time ends with a long stay in one place. Another thread cannot have run before that stay: it would have
+    /// caused an earlier long stay.
     fn without_others(&mut self, spent: u64) -> u64 {
         let cpu_ns = (self.switched.clocks.thread_cpu_ns)();
         let own = (cpu_ns.saturating_sub(self.mark.0) as f64 * self.rate) as u64;
@@ -261,7 +263,7 @@ impl Probe {
         spent
     }
 
-    /// Ends the turn. Its times count if they add up to the processor time of the thread.
+    /// Ends the iteration. Its times count if they add up to the thread's CPU time.
     fn end_turn(&mut self) {
         self.charge();
         IS_TIMING.set(false);
@@ -318,13 +320,13 @@ impl Probe {
     }
 }
 
-/// Has threads that begin from now on measure their stages. Only the first clocks count.
+/// Makes threads that begin from now on measure their stages. Only the first clocks are used.
 pub fn switch_on(clocks: Clocks) {
     CLOCKS.get_or_init(|| Switched::new(clocks));
     IS_ON.store(true, Ordering::Release);
 }
 
-/// Has the calling thread measure its stages, if they are switched on.
+/// Makes the calling thread measure its stages, if they are switched on.
 pub fn begin_thread() {
     if IS_ON.load(Ordering::Acquire) {
         let switched = CLOCKS.get().expect("clocks are set before stages are on");
@@ -332,13 +334,13 @@ pub fn begin_thread() {
     }
 }
 
-/// Calls `work` on the thread's probe in a turn that is timed.
+/// Calls `work` on the thread's probe if the iteration is timed.
 #[inline]
 fn timing<T>(work: impl FnOnce(&mut Probe) -> T) -> Option<T> {
     if IS_TIMING.get() { timed(work) } else { None }
 }
 
-/// Apart from the code that is probed, which rarely comes here.
+/// Separate from the probed code, which rarely comes here.
 #[cold]
 #[inline(never)]
 fn timed<T>(work: impl FnOnce(&mut Probe) -> T) -> Option<T> {
@@ -351,17 +353,17 @@ fn probe<T>(work: impl FnOnce(&mut Probe) -> T) -> Option<T> {
     if !IS_ON.load(Ordering::Relaxed) {
         return None;
     }
-    // A guard may be dropped while the thread ends.
+    // A guard may be dropped while the thread is ending.
     PROBE.try_with(|probe| probe.borrow_mut().as_mut().map(|probe| work(probe))).ok().flatten()
 }
 
-/// Drop guard: ends a stage, or the work on a message. It only says whether something was begun: it is in the way of
-/// the hottest code.
+/// Guard that ends a stage, or the work on a message, when dropped. It contains only whether something was begun,
+/// because it is on the hottest path.
 #[must_use = "dropping it ends the stage"]
 pub struct Entered(bool);
 
 impl Entered {
-    /// Begins something in a timed turn. `begin` returns where its end leads.
+    /// Begins something in a timed iteration. `begin` returns where its end leads.
     #[inline]
     fn new(begin: impl FnOnce(&mut Probe) -> Back) -> Entered {
         Entered(
@@ -374,12 +376,12 @@ impl Entered {
     }
 }
 
-/// Where the end of a stage or of a message leads.
+/// The place to return to at the end of a stage or of a message.
 #[derive(Clone, Copy)]
 enum Back {
-    /// To a stage of the same message.
+    /// A stage of the same message.
     Stage(Stage),
-    /// To another message.
+    /// Another message.
     Place(Place),
 }
 
@@ -421,13 +423,13 @@ pub fn message(kind: MessageKind, messages: usize) -> Entered {
     })
 }
 
-/// Names the current message, which was [`MessageKind::Unread`] until now.
+/// Sets the kind of the current message, which was [`MessageKind::Unread`] until now.
 #[inline]
 pub fn name(kind: MessageKind) {
     timing(|probe| probe.name(kind));
 }
 
-/// Begins to receive or send frames of a kind; [`count`] says how many there were.
+/// Begins to receive or send frames of a kind; [`count`] counts them.
 #[inline]
 pub fn moving(stage: Stage, kind: MessageKind) -> Entered {
     let place = |at: Place| Place { message: kind, stage, weight: 0, seen: u16::MAX, ..at };
@@ -440,13 +442,13 @@ pub fn count(messages: u64) {
     timing(|probe| probe.count(probe.at.cell(), messages));
 }
 
-/// Notes a frame from another replica or a client.
+/// Counts a frame received from another replica or a client.
 #[inline]
 pub fn received(kind: MessageKind, bytes: usize) {
     note(kind, false, bytes);
 }
 
-/// Notes a frame for another replica or a client.
+/// Counts a frame sent to another replica or a client.
 #[inline]
 pub fn sent(kind: MessageKind, bytes: usize) {
     note(kind, true, bytes);
@@ -462,19 +464,19 @@ fn note(kind: MessageKind, is_sent: bool, bytes: usize) {
     });
 }
 
-/// Begins a turn of the host.
+/// Begins an event-loop iteration of the host.
 #[inline]
 pub fn begin_turn(is_leader: bool) {
     probe(|probe| probe.begin_turn(is_leader));
 }
 
-/// Ends a turn of the host.
+/// Ends an event-loop iteration of the host.
 #[inline]
 pub fn end_turn() {
     timing(Probe::end_turn);
 }
 
-/// Runs a system call that may put the thread to sleep. Its processor time alone counts.
+/// Runs a system call that may put the thread to sleep. Only its CPU time counts.
 #[inline]
 pub fn wait<T>(work: impl FnOnce() -> T) -> T {
     let before = timing(|probe| {
@@ -494,18 +496,18 @@ pub fn wait<T>(work: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Enters the stage of a code: codes are made where signatures would be, and otherwise verified.
+/// Enters the stage of a MAC computation: creation inside the signing stage, and otherwise verification.
 pub(crate) fn enter_code() -> Option<Entered> {
     let is_made = timing(|probe| probe.at.stage == Stage::Sign);
     is_made.filter(|is_made| !is_made).map(|_| enter(Stage::Authenticate))
 }
 
-/// Returns what the calling thread works on in a timed turn, for work that another thread does for it.
+/// Returns the calling thread's current place in a timed iteration, for work that another thread does on its behalf.
 pub fn here() -> Option<Place> {
     timing(|probe| probe.at)
 }
 
-/// Runs work for another thread, and returns the processor time that it took, in nanoseconds, if stages are on.
+/// Runs work on behalf of another thread, and returns the CPU time that it took, in nanoseconds, if stages are on.
 pub fn elsewhere<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let clock = if IS_ON.load(Ordering::Relaxed) { CLOCKS.get() } else { None };
     let Some(Switched { clocks, reading_ns, .. }) = clock else { return (work(), 0) };
@@ -514,7 +516,7 @@ pub fn elsewhere<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (outcome, (clocks.thread_cpu_ns)().saturating_sub(before).saturating_sub(*reading_ns))
 }
 
-/// Adds the time of a stage that another thread did for `place`.
+/// Adds the time of a stage that another thread performed for `place`.
 pub fn add_elsewhere(place: Place, stage: Stage, ns: u64) {
     probe(|probe| {
         let Some(rate) = probe.switched.cycles_per_ns() else { return };

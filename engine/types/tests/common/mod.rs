@@ -1,4 +1,4 @@
-//! Arbitrary values of every type on the wire.
+//! Arbitrary values of every wire type.
 #![allow(dead_code)]
 
 use bytes::Bytes;
@@ -94,7 +94,7 @@ pub fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// A block that names certificates of storage for some of its bundles.
+/// A block that names storage certificates for some of its bundles.
 pub fn covered_block() -> impl Strategy<Value = Block> {
     (block(), collection::vec(0u8..4, 5)).prop_map(|(block, certificates)| {
         let name = |certificate: &u8| (*certificate > 0).then_some(Digest([*certificate; 32]));
@@ -107,7 +107,7 @@ pub fn client() -> impl Strategy<Value = ClientId> {
     any::<u128>().prop_map(ClientId)
 }
 
-/// Random bytes of the lengths of a key and a signature; decoding checks nothing else.
+/// Random bytes with the lengths of a key and a signature; decoding checks nothing else.
 pub fn authenticator() -> impl Strategy<Value = ([u8; 32], [u8; 64])> {
     (array::uniform32(any::<u8>()), array::uniform32(any::<u8>())).prop_map(|(key, half)| {
         let signature = [half, half].concat().try_into().expect("two halves");

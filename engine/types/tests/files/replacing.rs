@@ -1,4 +1,4 @@
-//! Replaces every kind of name.
+//! Replacement of every kind of name.
 
 use quorate_types::files::{DEFAULT_MODE, Replacement, hard_links, replace};
 use std::ffi::CString;
@@ -115,7 +115,7 @@ fn a_fifo_and_a_device_receive_the_content_and_stay() {
             let pipe = pipe.clone();
             thread::spawn(move || fs::read_to_string(pipe))
         };
-        // More than a pipe holds at once.
+        // More than a pipe buffers.
         let content = "0123456789".repeat(50_000);
         replace(&scratch.at(name), content.as_bytes(), DEFAULT_MODE).unwrap();
         assert_eq!(reader.join().unwrap().unwrap(), content, "{name}");
@@ -132,7 +132,7 @@ fn a_fifo_and_a_device_receive_the_content_and_stay() {
     assert_eq!(scratch.names(), ["link", "pipe"]);
 }
 
-/// A file behind an open descriptor is not replaced: whoever holds the descriptor would go on in the former file.
+/// A file behind an open descriptor is not replaced: the holder of the descriptor would continue with the old file.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_open_file_is_written_through() {

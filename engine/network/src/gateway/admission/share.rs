@@ -1,26 +1,27 @@
-//! What a replica's own clients may have executed although other replicas' clients fill the cluster.
+//! The share of the cluster's execution that a replica's own clients are entitled to, even if other replicas' clients
+//! fill the cluster.
 //!
-//! The clients of another replica can fill network cards and blocks. Then the work of this replica's clients waits as
-//! long as everybody's, however little it is, and refusing it would shorten nothing. So a replica refuses nothing while
-//! its clients use less than nearly 1/n of what the cluster executes.
+//! The clients of another replica can fill network interfaces and blocks. Then the work of this replica's clients waits
+//! as long as everybody's, however little it is, and refusing it would shorten no queue. So a replica refuses nothing
+//! while its clients use less than nearly 1/n of the work that the cluster executes.
 
 use super::{per_second, share_of};
 
-/// A replica refuses nothing while its clients use less than this part of 1/n of what the cluster executes. If all
-/// replicas are overloaded alike, each uses about 1/n, and only the limits of their queues count.
+/// Fraction of 1/n below which a replica refuses nothing. If all replicas are equally overloaded, each uses about 1/n,
+/// and only the limits of their queues apply.
 const PART: [u64; 2] = [7, 8];
-/// That holds while the work that waits is no more than the replica's share in this many target times. A replica whose
-/// own network card is too slow for its share would queue without end otherwise.
+/// Maximum queue within which the share applies, in multiples of the replica's share per target time. Otherwise a
+/// replica whose own network interface is too slow for its share would queue without end.
 const MAX_TARGETS: u64 = 2;
-/// Minimum time over which the rate of the cluster is measured.
+/// Minimum time over which the cluster's rate is measured.
 const WINDOW_NS: u64 = 500_000_000;
-/// A rate is the highest one in the last one to two of these periods.
+/// A rate is the highest measured in the current period and the one before, so in the last one to two periods.
 const RATE_PERIOD_NS: u64 = 5_000_000_000;
 
-/// The highest rate measured lately, in work per second; 0: not measured.
+/// The highest recently measured rate, in work per second; 0 if not measured.
 #[derive(Default)]
 pub(super) struct Rate {
-    /// In this period and the one before.
+    /// Highest rates of the current period and of the one before.
     highest: [u64; 2],
     since: u64,
 }
@@ -43,16 +44,16 @@ impl Rate {
     }
 }
 
-/// Share of this replica's clients in what the cluster executes.
+/// This replica's share of the work that the cluster executes.
 pub(super) struct Share {
     replicas: u64,
-    /// Work executed by the cluster since the start, at the last observation.
+    /// Work executed by the cluster since the start, as of the last observation.
     executed: u64,
     rate: Rate,
-    /// Beginning of the measurement of the rate, and the work executed until then.
+    /// Start of the rate measurement, and the work executed before it.
     began: u64,
     before: u64,
-    /// Part of the share that the clients have not used; below zero if they have used more.
+    /// Unused part of the clients' share; negative if they have used more.
     credit: i64,
 }
 
@@ -61,12 +62,12 @@ impl Share {
         Share { replicas: replicas.max(1) as u64, executed: 0, rate: Rate::default(), began: 0, before: 0, credit: 0 }
     }
 
-    /// Notes the work that the cluster has executed since the start. `target` is the target for the time in the queue.
+    /// Records the work executed by the cluster since the start. `target` is the target of the queueing delay.
     pub fn observe(&mut self, now: u64, executed: u64, target: u64) {
         let news = executed.saturating_sub(self.executed);
         self.executed = executed;
         let lasted = now.saturating_sub(self.began);
-        // Until the window is over, this is a lower bound.
+        // A lower bound until the window is over.
         self.rate.note(now, per_second(executed.saturating_sub(self.before), lasted.max(WINDOW_NS)));
         if lasted >= WINDOW_NS {
             (self.began, self.before) = (now, executed);
@@ -81,12 +82,12 @@ impl Share {
         self.credit = self.credit.saturating_sub_unsigned(work).max(least);
     }
 
-    /// Returns whether a bundle may wait because of the share, in addition to a queue.
+    /// Returns whether the share admits a bundle in addition to a queue.
     pub fn has_room(&self, queue: u64, work: u64, target: u64) -> bool {
         self.credit > 0 && queue.saturating_add(work) <= self.in_target(target).saturating_mul(MAX_TARGETS)
     }
 
-    /// Returns the share in one target time.
+    /// Returns the share per target time.
     fn in_target(&self, target: u64) -> u64 {
         share_of(self.rate.get(), target, 1_000_000_000) / self.replicas
     }

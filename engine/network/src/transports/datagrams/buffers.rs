@@ -1,18 +1,18 @@
-//! Memory for received packets. Long ones stay where the kernel put them; short ones are copied.
+//! Memory for received packets. Long ones stay in the buffer that the kernel filled; short ones are copied.
 
 use bytes::Bytes;
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 use std::io::IoSliceMut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum size of what one packet, or several that the kernel has joined, can carry, in bytes.
+/// Maximum payload of one packet, or of several that the kernel has coalesced, in bytes.
 const MAX_READ_BYTES: usize = 64 << 10;
-/// Least bytes read at once that stay in their buffer: a shorter packet would keep more memory than twice its size.
+/// Minimum bytes of a read that stay in their buffer: a shorter one would occupy more than twice its size.
 const MIN_KEPT_BYTES: usize = MAX_READ_BYTES / 2;
 /// Maximum number of unused buffers.
 const MAX_SPARE: usize = 2 * BATCH_SIZE;
 
-/// Unused buffers, shared with the packets that will give theirs back.
+/// Unused buffers, shared with the packets that will return theirs.
 type Spare = Arc<Mutex<Vec<Box<[u8]>>>>;
 
 /// Memory for one batch of received packets.
@@ -33,14 +33,14 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// Returns a place for each packet of a batch, and what will be known of it.
+    /// Returns a buffer for each packet of a batch, and the slots for their metadata.
     pub fn places(&mut self) -> ([IoSliceMut<'_>; BATCH_SIZE], &mut [RecvMeta]) {
         let mut rows = self.rows.iter_mut();
         let places = std::array::from_fn(|_| IoSliceMut::new(rows.next().expect("there is a buffer for each packet")));
         (places, &mut self.metas)
     }
 
-    /// Returns what was received at a place.
+    /// Returns the bytes received in a buffer.
     pub fn take(&mut self, place: usize) -> Bytes {
         let bytes = self.metas[place].len;
         if bytes < MIN_KEPT_BYTES {
@@ -60,9 +60,9 @@ fn unused(spare: &Spare) -> std::sync::MutexGuard<'_, Vec<Box<[u8]>>> {
     spare.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A buffer with a packet in it; gives the buffer back at its end.
+/// A buffer that holds a packet; returned to the spare ones on drop.
 struct Kept {
-    /// `None` once it was given back.
+    /// `None` once it was returned.
     row: Option<Box<[u8]>>,
     bytes: usize,
     spare: Spare,

@@ -16,10 +16,10 @@ pub struct PacketLink {
     pub port: usize,
     /// Deadline of the machine's timer, as listed in the transport's alarms.
     pub alarm: Option<Time>,
-    /// Frames to give to the machine in the next poll.
+    /// Frames to pass to the machine in the next poll.
     queue: VecDeque<(Bytes, Lane)>,
     queued_bytes: usize,
-    /// Of these, the bytes that others may overtake.
+    /// Queued bytes that later frames may overtake.
     bulk_bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl Linked for PacketLink {
         self.queued_bytes + self.machine.unsent_bytes()
     }
 
-    /// Queues a frame unless it does not fit behind what is ahead of it: bulk frames are ahead of other bulk only.
+    /// Queues a frame unless it does not fit behind the frames ahead of it: bulk frames are ahead of other bulk only.
     fn push(&mut self, frame: Bytes, lane: Lane, max_bytes: usize) -> bool {
         let is_bulk = lane == Lane::Bulk;
         let overtaken = if is_bulk { 0 } else { self.bulk_bytes + self.machine.unsent_bulk_bytes() };

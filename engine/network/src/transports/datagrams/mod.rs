@@ -1,14 +1,13 @@
 //! Connections over the kernel's UDP: the driver of every [`Machine`].
 //!
-//! A transport over packets is an [`Association`], which makes the machine for one end of a connection. This module and
-//! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator also drives
-//! these machines.
+//! A transport over packets is an [`Association`], which creates the machine for one end of a connection. This module
+//! and `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator also
+//! drives these machines.
 //!
-//! A packet belongs to the connection whose token or connection ID it carries ([`Router`]); one without is judged and
-//! answered without keeping anything of it. A remote that has restarted begins a second connection from the same
-//! address, which replaces the first once it is authenticated. An end that dials begins further attempts beside the
-//! first while that takes long, and keeps the one that is authenticated first. A packet that the kernel refuses is lost, just as it could be lost on
-//! the network.
+//! A packet belongs to the connection whose token or connection ID it carries ([`Router`]); one without is answered
+//! statelessly. A restarted remote begins a second connection from the same address, which replaces the first once it
+//! is authenticated. A dialling end begins further attempts while the first takes long, and keeps the one that is
+//! authenticated first. A packet that the kernel refuses is lost, as it could be on the network.
 
 mod buffers;
 mod link;
@@ -45,7 +44,7 @@ const MAX_READY_SOCKETS: usize = 16;
 /// Longest time between two sweeps over links without events, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
-/// An association as a kind of transport: `TransportKind::of(&Datagrams(&MY_ASSOCIATION))`.
+/// An association as a transport kind: `TransportKind::of(&Datagrams(&MY_ASSOCIATION))`.
 pub struct Datagrams(pub &'static dyn Association);
 
 impl Carrier for Datagrams {
@@ -102,10 +101,10 @@ pub struct DatagramTransport {
     association: &'static dyn Association,
     end: ChannelConfig,
     settings: WireSettings,
-    /// Replicas whose address is a number.
+    /// Replicas whose configured address is an IP address.
     replicas: Vec<(SocketAddr, ReplicaId)>,
     ports: Vec<Port>,
-    /// New connections are still accepted.
+    /// Whether new connections are accepted.
     accepts: bool,
     links: Links<PacketLink>,
     router: Router,
@@ -114,7 +113,7 @@ pub struct DatagramTransport {
     /// Zero of the machines' clock.
     began: Instant,
     buffers: Buffers,
-    /// Packets of the batch that is being received.
+    /// Packets of the batch being received.
     received: Vec<(SocketAddr, Bytes)>,
 }
 
@@ -130,7 +129,7 @@ impl DatagramTransport {
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            // This fails only if the descriptor is gone, and then no one is waiting.
+            // This fails only if the descriptor is closed, and then nobody is waiting.
             let _ = waker.wake();
         });
         let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
@@ -252,7 +251,7 @@ impl Transport for DatagramTransport {
         self.flush_dirty(&mut events, |link| matches!(link.remote(), Some(Remote::Replica(_))));
         self.write();
         stages::count(self.links.counters.frames_sent - before);
-        // What has ended is reported by the next poll.
+        // The next poll reports the ended links.
         self.links.client_events.append(&mut events);
     }
 
@@ -317,7 +316,7 @@ impl Transport for DatagramTransport {
 }
 
 impl Drop for DatagramTransport {
-    /// Tells the other ends, which otherwise would notice only by the silence.
+    /// Notifies the other ends, which otherwise would notice only by a timeout.
     fn drop(&mut self) {
         let links: Vec<LinkId> = self.links.table.iter().map(|link| link.id).collect();
         links.into_iter().for_each(|link| self.announce_close(link));

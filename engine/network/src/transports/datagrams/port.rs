@@ -1,4 +1,4 @@
-//! A UDP socket: many packets in one system call, where the kernel can.
+//! A UDP socket that sends and receives many packets per system call, where the kernel supports it.
 
 use super::buffers::Buffers;
 use crate::transports::config::PacketConfig;
@@ -11,9 +11,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Maximum bytes given to the kernel at once for it to split.
+/// Maximum bytes passed to the kernel at once for it to split.
 const MAX_WRITE_BYTES: usize = 60_000;
-/// Maximum bytes of packets that wait for the socket; further ones are lost.
+/// Maximum bytes of packets queued for the socket; further ones are lost.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// A bound socket.
@@ -22,18 +22,18 @@ pub struct Port {
     state: UdpSocketState,
     /// Who may connect through it; `None` if it only dials.
     pub audience: Option<Audience>,
-    /// More packets may be waiting, for which no further event comes.
+    /// More packets may be pending, for which no further event is reported.
     pub is_readable: bool,
-    /// The kernel has no room; an event will report that it has.
+    /// The kernel's buffer is full; an event will report free space.
     is_blocked: bool,
     /// Packets for the next write.
     waiting: VecDeque<(SocketAddr, Bytes)>,
     waiting_bytes: usize,
-    /// Packets on their way to the kernel, end to end.
+    /// Packets for one system call, concatenated.
     joined: Vec<u8>,
 }
 
-/// What a write has done.
+/// Result of a write.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Written {
     pub calls: u64,
@@ -45,11 +45,11 @@ impl Port {
     /// Prepares a socket.
     ///
     /// # Errors
-    /// If the operating system refuses.
+    /// If a system call fails.
     pub fn new(socket: std::net::UdpSocket, audience: Option<Audience>, config: &PacketConfig) -> io::Result<Port> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // What the kernel does not grant is not an error: more packets are lost, that is all.
+        // A smaller buffer than requested is not an error: more packets are lost, that is all.
         let _ = state.set_send_buffer_size((&socket).into(), config.send_buffer_bytes);
         let _ = state.set_recv_buffer_size((&socket).into(), config.receive_buffer_bytes);
         force_buffers(&socket, config);
@@ -66,7 +66,7 @@ impl Port {
         })
     }
 
-    /// Queues a packet for the next [`Port::write`]. If too many wait, it is lost, as in a network.
+    /// Queues a packet for the next [`Port::write`]. If the queue is full, the packet is lost, as in a network.
     pub fn queue(&mut self, to: SocketAddr, packet: Bytes) {
         if self.waiting_bytes + packet.len() <= MAX_WAITING_BYTES {
             self.waiting_bytes += packet.len();
@@ -74,17 +74,17 @@ impl Port {
         }
     }
 
-    /// Returns whether packets wait that the socket may take.
+    /// Returns whether packets are queued that the socket may accept.
     pub fn has_to_write(&self) -> bool {
         !self.waiting.is_empty() && !self.is_blocked
     }
 
-    /// Notes that the kernel has room again.
+    /// Notes that the kernel's buffer has free space again.
     pub fn unblock(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Writes what waits until the kernel has no room. A packet that it refuses is lost.
+    /// Writes queued packets until the kernel's buffer is full. A packet that the kernel refuses is lost.
     pub fn write(&mut self) -> Written {
         let mut written = Written::default();
         while let Some(&(destination, ref first)) = self.waiting.front().filter(|_| !self.is_blocked) {
@@ -117,8 +117,8 @@ impl Port {
         written
     }
 
-    /// Returns the number of packets at the front that the kernel can split from one piece, and their bytes: to one
-    /// address, of one length but for the last, which may be shorter.
+    /// Returns the number of packets at the front that the kernel can split from one buffer, and their bytes. They go
+    /// to one address and have equal lengths, except that the last may be shorter.
     fn run(&self) -> (usize, usize) {
         let (to, first) = &self.waiting[0];
         let most = self.state.max_gso_segments();
@@ -146,7 +146,7 @@ impl Port {
                 self.is_readable = false;
                 return false;
             }
-            // Reports that an earlier packet found no listener. A timer of the machine or of the dial notices it too.
+            // An earlier packet found no listener. A timer of the machine or of the dial notices it too.
             Err(_) => return true,
         };
         for place in 0..count {
@@ -169,13 +169,13 @@ fn set_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, valu
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Raises the buffers over the system's limit, which only a privileged user can.
+/// Raises the buffers above the system's limit, which requires privileges.
 fn force_buffers(socket: &std::net::UdpSocket, config: &PacketConfig) {
     let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer_bytes);
     let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer_bytes);
 }
 
-/// Lets packets that are longer than a network carries be fragmented instead of lost.
+/// Lets packets longer than a network's MTU be fragmented instead of lost.
 fn let_routers_fragment(socket: &std::net::UdpSocket) -> io::Result<()> {
     match socket.local_addr()? {
         SocketAddr::V4(_) => {
@@ -187,7 +187,7 @@ fn let_routers_fragment(socket: &std::net::UdpSocket) -> io::Result<()> {
     }
 }
 
-/// Returns the longest IP packet that the kernel knows the route to an address to carry, in bytes.
+/// Returns the kernel's MTU of the route to an address, in bytes.
 ///
 /// # Errors
 /// If there is no route.

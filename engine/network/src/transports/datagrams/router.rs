@@ -1,4 +1,4 @@
-//! Which connection a packet belongs to.
+//! Assignment of packets to connections.
 
 use crate::channels::{ChannelError, Detour, Greeter, Machine, Welcome};
 use crate::transports::LinkId;
@@ -7,32 +7,32 @@ use quorate_types::Time;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// What becomes of a packet.
+/// Decision about a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// It goes to the machine of this connection.
+    /// Pass it to the machine of this connection.
     To(LinkId),
     /// It names this connection, but comes from another address.
     Detour(LinkId, Detour),
     /// It begins a connection.
     Begin,
-    /// It is answered, and nothing is kept of it.
+    /// Answer it without keeping state.
     Answer(Bytes),
-    /// Its sender is rejected, with an answer if it can be told.
+    /// Reject its sender, with an answer if it understands one.
     Refuse(ChannelError, Option<Bytes>),
-    /// It is dropped.
+    /// Drop it.
     Drop,
 }
 
 /// Connections by socket and remote address.
 ///
-/// A packet belongs to the connection whose token or connection ID it carries. One that belongs to none is judged by
-/// the [`Greeter`], so whoever has not proved its address owns no entry. An established connection is found by its name
-/// as well, if its remote may move to another address.
+/// A packet belongs to the connection whose token or connection ID it carries. One that belongs to none goes to the
+/// [`Greeter`], so a sender that has not proved its address owns no entry. An established connection is also found by
+/// its connection ID, if its remote may move to another address.
 pub struct Router {
     greeter: Box<dyn Greeter>,
     routes: HashMap<(usize, SocketAddr), Vec<LinkId>>,
-    /// Established connections by socket and name, with the remote's address.
+    /// Established connections by socket and connection ID, with the remote's address.
     names: HashMap<(usize, u64), (LinkId, SocketAddr)>,
 }
 
@@ -41,8 +41,8 @@ impl Router {
         Router { greeter, routes: HashMap::new(), names: HashMap::new() }
     }
 
-    /// Adds a connection to the `live` ones, and removes those at its address that have ended; all of those that have
-    /// ended, once they are the majority.
+    /// Adds a connection to the `live` ones, and removes the ended ones at its address, or all ended ones once they are
+    /// the majority.
     pub fn add(&mut self, port: usize, address: SocketAddr, id: LinkId, live: usize, is_live: impl Fn(LinkId) -> bool) {
         let ids = self.routes.entry((port, address)).or_default();
         ids.retain(|id| is_live(*id));
@@ -58,12 +58,12 @@ impl Router {
         }
     }
 
-    /// Notes that a connection is established, and the name that its packets carry.
+    /// Records that a connection is established, and the connection ID in its packets.
     pub fn name(&mut self, port: usize, address: SocketAddr, id: LinkId, name: u64) {
         self.names.insert((port, name), (id, address));
     }
 
-    /// Notes that the remote of a connection has another address from now on.
+    /// Records that the remote of a connection has moved to another address.
     pub fn moved(&mut self, port: usize, from: SocketAddr, to: SocketAddr, id: LinkId, name: Option<u64>) {
         self.remove(port, from, id);
         self.routes.entry((port, to)).or_default().push(id);
@@ -82,8 +82,8 @@ impl Router {
         }
     }
 
-    /// Returns what becomes of a packet that came from an address to a socket. `accepts` says whether the socket takes
-    /// new connections, and `machine` returns the machine of a connection, if it still exists.
+    /// Decides about a packet received from an address by a socket. `accepts` says whether the socket takes new
+    /// connections; `machine` returns the machine of a connection, if it still exists.
     pub fn route<'a>(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! The work of a poll before and after its wait: alarms, dialling, sending and receiving.
+//! Work of a poll before and after its wait: alarms, dialling, sending and receiving.
 
 use super::port::path_mtu;
 use super::*;
@@ -10,11 +10,11 @@ use crate::transports::links::{LinkState, Phase};
 use quorate_types::stages::{self, Stage};
 use std::mem::take;
 
-/// Maximum number of batches of packets taken from one socket in one poll; the rest is left to the next.
+/// Maximum number of packet batches read from one socket per poll; the rest is left to the next.
 const MAX_BATCHES: usize = 16;
 
 impl DatagramTransport {
-    /// Dials, times out handshakes, and calls the timers that are due.
+    /// Dials, times out handshakes, and fires the due timers.
     pub(super) fn run_timers(&mut self, events: &mut Vec<Event>) {
         let instant = Instant::now();
         let mut dials = if self.links.is_asking() { self.links.resolved(instant) } else { Vec::new() };
@@ -33,7 +33,7 @@ impl DatagramTransport {
         }
     }
 
-    /// Gives queued frames to the machines of the links that `may` send now.
+    /// Passes queued frames to the machines of the links that `may` send now.
     pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>, may: impl Fn(&PacketLink) -> bool) {
         let now = self.now();
         for id in take(&mut self.links.dirty) {
@@ -51,7 +51,7 @@ impl DatagramTransport {
         }
     }
 
-    /// Gives the packets that wait to the kernel.
+    /// Writes the queued packets to the sockets.
     pub(super) fn write(&mut self) {
         let _stage = stages::enter(Stage::Send);
         for port in self.ports.iter_mut().filter(|port| port.has_to_write()) {
@@ -74,7 +74,7 @@ impl DatagramTransport {
                     self.take_packet(at, from, packet, events);
                 }
                 self.received = received;
-                // What the machines answer must not wait for the rest.
+                // The machines' answers must not wait for the remaining packets.
                 self.write();
             }
         }
@@ -109,7 +109,7 @@ impl DatagramTransport {
             matches!(link.remote(), Some(Remote::Client(_))) && !self.links.memory.has_room_for_packet(link)
         };
         if self.links.table.get(id).is_some_and(is_full) {
-            // The client's machine will repeat the packet, if it repeats any.
+            // The client's machine will retransmit the packet, if it retransmits any.
             return;
         }
         self.with(id, events, |machine, out| match detour {
@@ -253,8 +253,8 @@ impl DatagramTransport {
         }
     }
 
-    /// Sends to another address from now on. The link's share of the budgets stays that of the address from which it
-    /// was established.
+    /// Sends to another address from now on. The link still counts toward the budget of the address from which it was
+    /// established.
     fn follow_remote(&mut self, link: &mut PacketLink, to: SocketAddr, events: &mut Vec<Event>) {
         let from = std::mem::replace(&mut link.address, to);
         self.router.moved(link.port, from, to, link.id, link.machine.name());

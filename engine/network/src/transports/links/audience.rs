@@ -1,9 +1,10 @@
-//! The listener through which a link arrived: for peers, clients or operators, so that a firewall can tell them apart.
+//! The listener through which a link arrived: for peers, clients or operators, which have separate ones so that a
+//! firewall can distinguish them.
 
 use crate::transports::Remote;
 use crate::transports::error::LinkError;
 
-/// Who may connect through a listener.
+/// Ends that may connect through a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// Peers, and clients if they have no listener of their own.

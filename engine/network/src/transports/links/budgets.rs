@@ -1,9 +1,9 @@
-//! Limits on the memory and places that clients' links may take.
+//! Limits on the memory and places of client links.
 //!
 //! A client is anyone who can dial. All clients' links share one memory budget, and each address gets a share of the
-//! places. If either runs out, links that have carried nothing genuine ([`Transport::vouch`](crate::transports::Transport::vouch))
-//! are cut first: for memory, the link that holds the most; for places, the longest idle link of the address with the
-//! most links.
+//! places. If either runs out, links that have carried nothing genuine
+//! ([`Transport::vouch`](crate::transports::Transport::vouch)) are closed first: for memory, the link that holds the
+//! most; for places, the longest idle link of the address with the most links.
 
 use super::table::index;
 use super::{Audience, Linked, Links};
@@ -14,31 +14,31 @@ use crate::transports::{LinkId, Remote};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Memory per received frame in addition to its bytes, until it is served.
+/// Memory per unserved frame in addition to its bytes.
 const FRAME_OVERHEAD_BYTES: usize = 128;
-/// Divisor for shares of memory: one link's unserved frames take at most 1/8 of the free memory, so that some is left
-/// for others, and links that have carried nothing genuine are cut if less than 1/8 of all memory is free.
+/// Divisor for shares of memory. One link's unserved frames take at most 1/8 of the free memory, so that some is left
+/// for others. Links that have carried nothing genuine are closed if less than 1/8 of all memory is free.
 const FREE_SHARES: usize = 8;
-/// Bytes read at a time of a frame that exceeds a link's share.
+/// Bytes per read of a frame that exceeds its link's share.
 const LONG_FRAME_READ_BYTES: usize = 64 << 10;
-/// Time after which an idle genuine client may lose its place to a newcomer.
+/// Time after which an idle genuine client may lose its place to a new one.
 const GENUINE_IDLE: Duration = Duration::from_secs(60);
 
-/// A client's link's part of the shared budgets.
+/// A client link's share of the common budgets.
 pub struct Share {
-    /// Origin: an IPv4 address, or the /64 network of an IPv6 address.
+    /// Source address: an IPv4 address, or the /64 network of an IPv6 address.
     pub source: IpAddr,
-    /// It has sent something genuine.
+    /// Whether it has sent something genuine.
     pub genuine: bool,
     /// Bytes of its frames that were handed out and not released yet.
     unserved: usize,
-    /// Its part of the used memory budget.
+    /// Memory charged to it in the budget.
     accounted: usize,
-    /// It is not read until memory is available.
+    /// Whether reading is suspended until memory is available.
     paused: bool,
     /// Time of its last frame, to the precision of the sweeps.
     pub active: Instant,
-    /// Frames received by the last sweep.
+    /// Frames received as of the last sweep.
     frames_seen: u64,
 }
 
@@ -66,7 +66,7 @@ impl Share {
         self.unserved += bytes + FRAME_OVERHEAD_BYTES;
     }
 
-    /// Returns the origin as a number: an IPv4 address, or the network part of an IPv6 address.
+    /// Returns the source group as a number: an IPv4 address, or the network part of an IPv6 address.
     pub fn crowd(&self) -> u64 {
         match self.source {
             IpAddr::V4(four) => u64::from(four.to_bits()),
@@ -80,7 +80,7 @@ impl Share {
     }
 }
 
-/// Returns the origin of an address. An owner of one IPv6 address has a whole /64 network of them.
+/// Returns the source group of an address. An owner of one IPv6 address has a whole /64 network of them.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => Ipv6Addr::from(u128::from(six) & !u128::from(u64::MAX)).into(),
@@ -88,7 +88,7 @@ fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Memory budget of all clients' links: frames received but not served, and queues.
+/// Memory budget of all client links: frames received but not served, and queues.
 pub struct Memory {
     limit: usize,
     window: usize,
@@ -106,7 +106,7 @@ impl Memory {
         self.peak
     }
 
-    /// Updates the memory that a link holds.
+    /// Updates the memory charged to a link.
     #[inline]
     pub fn account<L: Linked>(&mut self, link: &mut L) {
         let now = link.share.unserved + link.held_bytes();
@@ -115,7 +115,7 @@ impl Memory {
         link.share.accounted = now;
     }
 
-    /// Updates the memory that a link holds, if it is a client's.
+    /// Updates the memory charged to a link, if it is a client's.
     #[inline]
     pub fn note<L: Linked>(&mut self, link: &mut L) {
         if let Some(Remote::Client(_)) = link.remote() {
@@ -134,20 +134,20 @@ impl Memory {
         let share = self.window.min(free / FREE_SHARES);
         let held = link.share.unserved + link.partial_bytes();
         match share.saturating_sub(held) {
-            // A frame that exceeds the share is read only if the link has no other.
+            // A frame larger than the share is read only if the link has no other frames unserved.
             0 if link.share.unserved == 0 => free.min(LONG_FRAME_READ_BYTES),
             room => room,
         }
     }
 
-    /// Returns whether a packet of a link may be taken in. A packet that is not is lost, and to repeat it takes much
-    /// longer than to serve what is waiting: so only the free memory bounds a link, not the window.
+    /// Returns whether a packet of a link may be accepted. A refused packet is lost, and its retransmission takes much
+    /// longer than serving the pending frames. So only the free memory limits a link, not the window.
     pub fn has_room_for_packet<L: Linked>(&self, link: &L) -> bool {
         let free = self.limit.saturating_sub(self.used);
         link.share.unserved == 0 || link.share.unserved + link.partial_bytes() < free / FREE_SHARES
     }
 
-    /// Returns whether links that have carried nothing genuine must be cut.
+    /// Returns whether links that have carried nothing genuine must be closed.
     #[inline]
     fn is_short(&self) -> bool {
         self.used > self.limit / FREE_SHARES * (FREE_SHARES - 1)
@@ -155,7 +155,7 @@ impl Memory {
 }
 
 impl<L: Linked> Links<L> {
-    /// Stops reading from a link until memory is available.
+    /// Suspends reading from a link until memory is available.
     pub fn pause(&mut self, link: &mut L) {
         if !std::mem::replace(&mut link.share.paused, true) {
             self.paused.push(link.id);
@@ -185,8 +185,8 @@ impl<L: Linked> Links<L> {
         self.memory.account(link);
     }
 
-    /// Updates the memory that a client's link outside the table holds. If too little is left, cuts other links, or
-    /// fails if this one must go.
+    /// Updates the memory charged to a client's link that is outside the table. If too little is left, closes other
+    /// links, or fails if this one must be closed.
     pub fn account(&mut self, link: &mut L) -> Result<(), LinkError> {
         self.memory.account(link);
         match self.memory.is_short() {
@@ -205,8 +205,8 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Cuts the links that hold the most, starting with those that have carried nothing genuine, until memory is
-    /// available. `own` is outside the table; returns an error if it is the one to go.
+    /// Closes the links that hold the most, starting with those that have carried nothing genuine, until memory is
+    /// available. `own` is outside the table; returns an error if it is the one to close.
     fn reclaim(&mut self, own: Option<&L>) -> Result<(), LinkError> {
         while self.memory.is_short() {
             let any = self.memory.used > self.memory.limit;
@@ -227,7 +227,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Makes room for an authenticated client, or returns the reason why that is impossible.
+    /// Frees a place for an authenticated client if necessary, or returns the reason why it is refused.
     pub fn make_place(&mut self, newcomer: &L) -> Result<(), LinkError> {
         let source = newcomer.share.source;
         let (all, most) = (self.config.max_client_links, self.config.max_client_links_per_address);
@@ -240,7 +240,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Returns the clients' links that have a place.
+    /// Returns the client links that occupy a place.
     fn holders(&self) -> Vec<Holder<IpAddr, Instant>> {
         let now = Instant::now();
         let clients = self.table.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))));
@@ -254,15 +254,15 @@ impl<L: Linked> Links<L> {
         clients.map(holder).collect()
     }
 
-    /// Cuts the least valuable client's link. Returns whether there was one.
+    /// Closes the least valuable client link. Returns whether there was one.
     pub fn cut_idle(&mut self, why: LinkError) -> bool {
         let Some(id) = places::gives_way(&self.holders(), None) else { return false };
         self.cut(index(LinkId(id)), why);
         true
     }
 
-    /// Makes room at a listener for a newcomer that is not authenticated yet: silent strangers must not keep honest
-    /// ones out, nor must a crowd at the clients' listener keep out peers.
+    /// Evicts unauthenticated links to admit a new one at a listener: silent strangers must not keep out honest ends,
+    /// and many clients at their listener must not keep out peers.
     pub fn make_room_for_newcomer(&mut self, address: SocketAddr, audience: Audience) {
         let source = source(address.ip());
         let of_source = |link: &L| link.audience == audience && link.share.source == source;
@@ -284,7 +284,8 @@ impl<L: Linked> Links<L> {
         self.table.iter().filter(|link| link.remote().is_none() && link.dialled.is_none())
     }
 
-    /// Cuts the link that has waited longest for its handshake, of those that `may_go`. Returns whether there was one.
+    /// Closes the link that has waited longest for its handshake, among those that `may_go`. Returns whether there was
+    /// one.
     pub fn evict_oldest(&mut self, may_go: impl Fn(&L) -> bool) -> bool {
         let candidates = self.waiting().filter(|link| may_go(link));
         let oldest = candidates.min_by_key(|link| (link.deadline, link.id)).map(|link| index(link.id));
@@ -293,7 +294,7 @@ impl<L: Linked> Links<L> {
         true
     }
 
-    /// Cuts a link in the table that is a client's or not authenticated.
+    /// Closes a link in the table that belongs to a client or is not authenticated.
     pub fn cut(&mut self, at: usize, why: LinkError) {
         let link = self.table.take(at).expect("a link that is cut is in the table");
         let mut none = Vec::new();

@@ -1,4 +1,4 @@
-//! Common parts of all transports: the table of links, peers and redials, and the places and memory of clients' links.
+//! Common parts of all transports: the table of links, peers and redials, and the places and memory of client links.
 //!
 //! A transport keeps its links here and reports their events; it does the reading and writing itself.
 
@@ -30,19 +30,20 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A client with more than 1/4 of `client_queue_bytes` unread is not served until it reads.
+/// A client is not served while more than 1/N of `client_queue_bytes` is unread.
 const CONGESTED_SHARE: usize = 4;
-/// Nor is a stranger with more than this unread, in bytes. Any number of ordinary answers fits, and only one long one.
+/// A stranger is not served while more than this is unread, in bytes. It allows many ordinary answers, but only one
+/// long one.
 const STRANGER_UNREAD_BYTES: usize = 64 << 10;
-/// Maximum number of attempts to reach a replica, beside each other.
+/// Maximum number of simultaneous attempts to reach a replica.
 const MAX_ATTEMPTS: usize = 3;
 /// Refusals kept for [`Transport::take_refusals`](crate::transports::Transport::take_refusals); older ones are dropped.
 const MAX_REFUSALS: usize = 64;
 
-/// Progress of a link.
+/// Phase of a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// The connection is being made.
+    /// The connection is being established.
     Dialling,
     /// The channel's handshake is in progress.
     Handshake,
@@ -59,24 +60,24 @@ pub struct LinkState {
     /// Audience through which it arrived, if this end accepted.
     pub audience: Audience,
     pub phase: Phase,
-    /// When the connection was begun.
+    /// Start of the connection attempt.
     pub began: Instant,
     /// Deadline of the handshake.
     pub deadline: Instant,
     /// Time at which the link was established.
     pub since: Instant,
     pub frames_received: u64,
-    /// Bytes given to the operating system.
+    /// Bytes passed to the operating system.
     pub bytes_written: u64,
-    /// A client's part of the shared budgets.
+    /// A client's share of the common budgets.
     pub share: Share,
     /// Progress of an incomplete frame.
     pub partial: Stuck,
     /// Progress of the queue.
     pub stalled: Stuck,
-    /// On the list of links with something to write.
+    /// Whether it is in the list of links with something to write.
     pub dirty: bool,
-    /// On the list of links with more to read, because their budget is spent.
+    /// Whether it is in the list of links with more to read, because their read budget is spent.
     pub unread: bool,
 }
 
@@ -123,7 +124,7 @@ pub trait Linked: DerefMut<Target = LinkState> {
     /// Returns the bytes of an incomplete frame.
     fn partial_bytes(&self) -> usize;
 
-    /// Returns the bytes queued, framing included, sealed or not.
+    /// Returns the queued bytes, framing included, encrypted or not.
     fn queued_bytes(&self) -> usize;
 
     /// Queues a frame unless that would exceed `max_bytes`. Returns whether it was queued.
@@ -135,12 +136,12 @@ pub trait Linked: DerefMut<Target = LinkState> {
     /// Returns whether an event will report that it is writable again.
     fn is_blocked(&self) -> bool;
 
-    /// Returns a failure of a link to a replica for which no event comes; called in every sweep.
+    /// Returns a failure of a link to a replica that no event reports; called in every sweep.
     fn trouble(&mut self, _now: Instant) -> Option<LinkError> {
         None
     }
 
-    /// Returns the bytes of its buffers: incomplete frames, and data to be written.
+    /// Returns the bytes of its buffers: incomplete frames and data to be written.
     fn held_bytes(&self) -> usize {
         self.partial_bytes() + self.queued_bytes()
     }
@@ -156,7 +157,7 @@ pub struct Links<L> {
     pub dirty: Vec<LinkId>,
     /// Links with more to read.
     pub unread: Vec<LinkId>,
-    /// Events of clients' links, reported after those of all others.
+    /// Events of client links, reported after all others.
     pub client_events: Vec<Event>,
     me: RemoteIdentity,
     peers: Vec<Peer>,
@@ -165,7 +166,7 @@ pub struct Links<L> {
     unauthenticated: usize,
     clients: usize,
     operators: usize,
-    /// Clients' links that are not read until memory is available.
+    /// Client links that are not read until memory is available.
     paused: Vec<LinkId>,
     refusals: VecDeque<Refusal>,
     /// Shortest time limit of [`Linked::trouble`], in milliseconds.
@@ -177,8 +178,7 @@ pub struct Links<L> {
 }
 
 impl<L: Linked> Links<L> {
-    /// Creates an empty set of links; the peers to dial are due now. `wake` ends the transport's wait from another
-    /// thread.
+    /// Creates an empty set of links; all dials are due now. `wake` ends the transport's wait from another thread.
     pub fn new(
         committee: &Committee,
         me: RemoteIdentity,
@@ -284,7 +284,7 @@ impl<L: Linked> Links<L> {
         let link = self.table.take(index(link)).expect("the link was just there");
         let mut events = Vec::new();
         self.end(&link, LinkError::Ended(why), &mut events);
-        // Report a replica's end with the clients' events, so that it comes after its frames.
+        // Report a replica's end with the clients' events, so that the event follows its frames.
         self.client_events.append(&mut events);
     }
 
@@ -292,7 +292,7 @@ impl<L: Linked> Links<L> {
         self.peers.get(replica.index()).is_some_and(|peer| peer.link.is_some())
     }
 
-    /// Returns what `figure` says of the links to replicas.
+    /// Returns `figure` for each link to a replica that has it.
     pub fn of_replicas<F>(&self, figure: impl Fn(&L) -> Option<F>) -> Vec<(ReplicaId, F)> {
         let links = self.peers.iter().enumerate().filter_map(|(at, peer)| Some((at, self.table.get(peer.link?)?)));
         links.filter_map(|(at, link)| Some((ReplicaId(at as u16), figure(link)?))).collect()
@@ -310,7 +310,7 @@ impl<L: Linked> Links<L> {
         self.table.iter().any(|link| link.remote().is_some() && link.queued_bytes() > 0)
     }
 
-    /// Returns the duration of the next wait: until the next timer at most, and zero if work is left.
+    /// Returns how long to wait: until the next timer at most, and zero if work is left.
     pub fn wait(&self, timeout: Option<Duration>, is_busy: bool) -> Option<Duration> {
         if is_busy || !self.unread.is_empty() || !self.client_events.is_empty() {
             return Some(Duration::ZERO);
@@ -319,7 +319,7 @@ impl<L: Linked> Links<L> {
         [timeout, until].into_iter().flatten().min()
     }
 
-    /// Admits an authenticated link, if allowed, and queues the frames that waited for it.
+    /// Admits an authenticated link, if allowed, and queues the frames kept for it.
     pub fn admit(&mut self, link: &mut L, remote: Remote, events: &mut Vec<Event>) -> Result<(), LinkError> {
         match remote {
             Remote::Client(_) => {
@@ -371,7 +371,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Ends the other attempts to reach a replica that is connected now.
+    /// Ends the other attempts to reach a replica that is now connected.
     fn end_attempts(&mut self, replica: ReplicaId) {
         let attempts = self.table.iter().filter(|link| link.dialled == Some(replica) && link.remote().is_none());
         let attempts: Vec<LinkId> = attempts.map(|link| link.id).collect();
@@ -381,8 +381,7 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Plans another attempt to reach a replica beside the one that has just begun, for the case that this one takes
-    /// long.
+    /// Schedules another attempt to reach a replica in parallel with the one just begun, in case that one takes long.
     pub fn dial_beside(&mut self, replica: ReplicaId, now: Instant) {
         let attempts = self.table.iter().filter(|link| link.dialled == Some(replica)).count();
         let peer = &mut self.peers[replica.index()];
@@ -433,13 +432,13 @@ impl<L: Linked> Links<L> {
         self.table.release(link.id);
     }
 
-    /// Notes that an unauthenticated newcomer arrived at a listener, and makes room for it.
+    /// Notes that an unauthenticated link arrived at a listener, and evicts others to admit it if necessary.
     pub fn on_unauthenticated(&mut self, address: SocketAddr, audience: Audience) {
         self.make_room_for_newcomer(address, audience);
         self.unauthenticated += 1;
     }
 
-    /// Notes that a newcomer failed before it became a link.
+    /// Records that a remote was refused before it had a link.
     pub fn turned_away(&mut self, address: SocketAddr, why: LinkError) {
         self.unauthenticated -= 1;
         self.refuse(address.into(), None, why);
@@ -459,7 +458,7 @@ impl<L: Linked> Links<L> {
         self.due(due);
     }
 
-    /// Notes that dialling failed before there was a link.
+    /// Records that dialling failed before there was a link.
     pub fn dial_failed(&mut self, replica: ReplicaId, why: LinkError, now: Instant) {
         self.refuse(self.peers[replica.index()].address.clone(), Some(replica), why);
         self.dial_later(replica, now);
@@ -470,7 +469,7 @@ impl<L: Linked> Links<L> {
         self.next_timer = [self.next_timer, at].into_iter().flatten().min();
     }
 
-    /// Returns whether timers have to run now.
+    /// Returns whether timers are due.
     pub fn is_due(&self, now: Instant) -> bool {
         self.next_timer.is_some_and(|due| due <= now)
     }
@@ -524,8 +523,8 @@ impl<L: Linked> Links<L> {
         self.names.is_asking()
     }
 
-    /// Returns the replicas to dial after their names were resolved, with their addresses. If name servers fail, uses
-    /// the last known addresses.
+    /// Returns the replicas to dial after their names were resolved, with their addresses. If name resolution fails,
+    /// uses the last known addresses.
     pub fn resolved(&mut self, now: Instant) -> Vec<(ReplicaId, SocketAddr)> {
         let mut dials = Vec::new();
         for (replica, answer) in self.names.take() {
@@ -553,7 +552,7 @@ fn push<L: Linked>(link: &mut L, frame: Bytes, max_bytes: usize, counters: &mut 
     queued(link, is_queued, counters, dirty);
 }
 
-/// Counts a frame as dropped unless it `is_queued`, and makes sure that its link is written.
+/// Counts a frame as dropped unless it `is_queued`, and ensures that its link is written.
 #[inline]
 fn queued<L: Linked>(link: &mut L, is_queued: bool, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
     if !is_queued {

@@ -1,5 +1,5 @@
 //! Resolution of host names. A name server may take many seconds, so each query runs on its own thread and wakes the
-//! transport when it is done.
+//! transport when it completes.
 
 use quorate_types::{Address, ReplicaId};
 use std::io;
@@ -10,7 +10,7 @@ use std::thread;
 /// A replica and the addresses of its host, at least one.
 pub type Answer = (ReplicaId, io::Result<Vec<SocketAddr>>);
 
-/// Names that are being resolved.
+/// Names being resolved.
 #[derive(Default)]
 pub struct Names {
     answers: Arc<Mutex<Vec<Answer>>>,
@@ -18,7 +18,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Starts to resolve a replica's name; `wake` is called when [`Names::take`] has the answer.
+    /// Starts resolving a replica's name; calls `wake` once [`Names::take`] has the answer.
     pub fn ask(&mut self, replica: ReplicaId, address: Address, wake: impl Fn() + Send + 'static) {
         let answers = self.answers.clone();
         let resolve = move || {

@@ -1,4 +1,4 @@
-//! Peers of one transport: which to dial and when, and the frames that wait while they are not connected.
+//! Peers of one transport: when to dial them, and the frames kept while they are not connected.
 
 use crate::transports::LinkId;
 use crate::transports::config::LinkConfig;
@@ -13,13 +13,13 @@ pub struct Peer {
     pub address: Address,
     /// Last addresses to which its host name resolved, if it has one.
     pub known: Vec<SocketAddr>,
-    /// This end dials, rather than the peer.
+    /// Whether this end dials, rather than the peer.
     pub dials: bool,
     /// The established link.
     pub link: Option<LinkId>,
-    /// Time of the next dial; `None` while a dial or a link exists, and for peers that dial us.
+    /// Time of the next dial; `None` while a dial or a link exists, and for peers that dial this end.
     pub dial_at: Option<Instant>,
-    /// Failed dials since the last link that worked.
+    /// Failed dials since the last working link.
     failures: u32,
     parked: VecDeque<Bytes>,
     parked_bytes: usize,
@@ -39,18 +39,18 @@ impl Peer {
         }
     }
 
-    /// Notes that a link worked: the backoff starts again from the shortest delay.
+    /// Notes that a link worked: the backoff restarts at the shortest delay.
     pub fn worked(&mut self) {
         self.failures = 0;
     }
 
-    /// Returns the next of the host's addresses to dial: another one after each failure.
+    /// Returns the next of the host's addresses to dial: a different one after each failure.
     pub fn next_known(&self) -> Option<SocketAddr> {
         (!self.known.is_empty()).then(|| self.known[self.failures as usize % self.known.len()])
     }
 
-    /// Keeps a frame for the next link and drops the oldest ones if there are too many: protocols resend important
-    /// messages, and the newest messages matter most. Returns the number of dropped frames.
+    /// Keeps a frame for the next link and drops the oldest ones beyond the limit: protocols resend important messages,
+    /// and the newest messages matter most. Returns the number of dropped frames.
     pub fn park(&mut self, frame: Bytes, max_bytes: usize) -> u64 {
         self.parked_bytes += frame.len();
         self.parked.push_back(frame);
@@ -63,7 +63,7 @@ impl Peer {
         given_up
     }
 
-    /// Removes and returns the frames that waited for a link, oldest first.
+    /// Removes and returns the frames kept for the link, oldest first.
     pub fn unpark(&mut self) -> VecDeque<Bytes> {
         self.parked_bytes = 0;
         std::mem::take(&mut self.parked)
@@ -79,7 +79,7 @@ impl Peer {
     }
 }
 
-/// Returns a random part of `most`, so that ends that lost the same remote do not all redial at once.
+/// Returns a random part of `most`, so that ends that have lost the same remote do not all redial at once.
 fn jitter(most: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX / 2);
     most.mul_f64(f64::from(random) / f64::from(u32::MAX))

@@ -1,5 +1,5 @@
-//! Periodic sweep over all links for conditions without events: a frame that never completes, a queue that is never
-//! read, unacknowledged bytes. Costs nothing per frame.
+//! Periodic sweep over all links for conditions that cause no event: a frame that never completes, a queue that is
+//! never read, unacknowledged bytes. Adds no cost per frame.
 
 use super::table::index;
 use super::{Linked, Links, Phase};
@@ -8,25 +8,25 @@ use crate::transports::error::LinkError;
 use crate::transports::{Event, Remote};
 use std::time::{Duration, Instant};
 
-/// Sweeps within the shortest time limit.
+/// Sweeps per shortest time limit.
 const SWEEPS_PER_LIMIT: u32 = 4;
 /// Longest time between two sweeps.
 const MAX_PERIOD: Duration = Duration::from_millis(500);
 /// Shortest time between two sweeps.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
-/// Time for which a client may leave its queue unread once the listeners are closed: shutdown does not wait for clients
-/// that do not read.
+/// Time for which a client may leave its queue unread during shutdown, in milliseconds: shutdown does not wait for
+/// clients that do not read.
 const CLOSING_STALL_MS: u64 = 500;
 
-/// Measures for how long something has waited without progress.
+/// Measures how long something has made no progress.
 #[derive(Default)]
 pub struct Stuck {
     since: Option<(Instant, u64)>,
 }
 
 impl Stuck {
-    /// Records whether it waits and its progress. Returns for how long there has been no progress.
+    /// Records whether something is pending, and its progress. Returns for how long there has been no progress.
     pub fn observe(&mut self, now: Instant, waits: bool, progress: u64) -> Duration {
         match self.since {
             _ if !waits => {

@@ -5,7 +5,7 @@ use crate::transports::LinkId;
 struct Slot<L> {
     generation: u32,
     link: Option<Box<L>>,
-    /// A link has this slot, though it may be taken out at the moment.
+    /// Whether a link has this slot, even if it is taken out at the moment.
     occupied: bool,
 }
 
@@ -31,7 +31,7 @@ fn generation(id: LinkId) -> u32 {
 }
 
 impl<L> Table<L> {
-    /// Reserves a slot and returns the id of its link: fill it by [`Table::put`], or free it by [`Table::release`].
+    /// Reserves a slot and returns the id of its link. Fill it with [`Table::put`], or free it with [`Table::release`].
     pub fn reserve(&mut self) -> LinkId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, link: None, occupied: false });

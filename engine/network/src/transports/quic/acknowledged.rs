@@ -1,5 +1,4 @@
-//! What the library's congestion control learns from acknowledgements, and its interface shows nowhere else: how many
-//! bytes are on the way.
+//! Acknowledgements as seen by the library's congestion control, whose interface alone reveals the bytes in flight.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -8,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Value of [`Acknowledged`] while there is no news.
+/// Value of [`Acknowledged`] while there is no new acknowledgement.
 const NONE: u64 = u64::MAX;
 
-/// Bytes of packets on the way after the latest acknowledgement.
+/// Bytes in flight after the latest acknowledgement.
 pub struct Acknowledged(AtomicU64);
 
 impl Default for Acknowledged {
@@ -21,8 +20,8 @@ impl Default for Acknowledged {
 }
 
 impl Acknowledged {
-    /// Removes and returns the bytes on the way after the latest acknowledgement, if one came before which everything
-    /// had been sent.
+    /// Removes and returns the bytes in flight after the latest acknowledgement, if one arrived after everything had
+    /// been sent.
     pub fn take(&self) -> Option<usize> {
         match self.0.swap(NONE, Ordering::Relaxed) {
             NONE => None,
@@ -31,7 +30,7 @@ impl Acknowledged {
     }
 }
 
-/// Makes controllers that report acknowledgements.
+/// Creates congestion controllers that report acknowledgements.
 pub struct Observed {
     controllers: Arc<dyn ControllerFactory + Send + Sync>,
     acknowledged: Arc<Acknowledged>,

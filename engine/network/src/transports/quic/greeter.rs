@@ -1,4 +1,4 @@
-//! What an end that accepts does with packets of no connection: it asks for a token (Retry), and keeps nothing.
+//! Handling of packets of no connection at the accepting end: it statelessly requests a token (Retry).
 
 use super::names::{is_short, long_names, name_of_tag, short_tag};
 use super::{Clock, NAME_BYTES, VERSION, server_config};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Gives the library the connection ID that its next Retry brings.
+/// Provides the library with the connection ID of its next Retry.
 struct Given(Arc<AtomicU64>);
 
 impl ConnectionIdGenerator for Given {
@@ -29,16 +29,17 @@ impl ConnectionIdGenerator for Given {
     }
 }
 
-/// Judge of packets that belong to no connection.
+/// Greeter of an accepting QUIC end.
 ///
-/// The library seals the name that a newcomer first asked for into the token, which any machine of this process can
-/// open. The connection ID of the Retry proves the address: it is a function of that and of the newcomer's own ID.
+/// The library encrypts the initiator's first destination connection ID into the token, which any machine of this
+/// process can decrypt. The Retry's connection ID proves the address: it is a function of that address and of the
+/// initiator's own ID.
 pub struct QuicGreeter {
     endpoint: Endpoint,
     clock: Arc<Clock>,
     tokens: AddressTokens,
     next: Arc<AtomicU64>,
-    /// Kept for reuse.
+    /// Buffer kept for reuse.
     made: Vec<u8>,
 }
 
@@ -51,7 +52,7 @@ impl QuicGreeter {
         let given = next.clone();
         endpoint.cid_generator(move || Box::new(Given(given.clone())));
         endpoint.supported_versions(vec![VERSION]);
-        // Strangers must not use up the answers to remotes whose connection this end has lost.
+        // Strangers must not exhaust the stateless resets, which are for remotes whose connection this end has lost.
         endpoint.min_reset_interval(Duration::ZERO);
         let endpoint = Endpoint::new(Arc::new(endpoint), Some(Arc::new(server)), true, None);
         Ok(QuicGreeter { endpoint, clock, tokens: AddressTokens::new(secret), next, made: Vec::new() })
@@ -62,7 +63,7 @@ impl QuicGreeter {
             self.endpoint.ignore(incoming);
             let name = asked_for.first_chunk().map(|name| u64::from_le_bytes(*name));
             let is_theirs = name.is_some_and(|name| self.tokens.is_valid(now, from, own, name));
-            // A token that was sent to another address proves nothing, and a second Retry would be ignored.
+            // A token issued for another address proves nothing, and a second Retry would be ignored.
             return if is_theirs { Welcome::Begin } else { Welcome::Ignore };
         }
         self.next.store(self.tokens.token(now, from, own), Ordering::Relaxed);

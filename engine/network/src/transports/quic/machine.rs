@@ -26,18 +26,19 @@ use quorate_types::{Lane, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that the library makes in one go, at most, and their bytes unless one is longer: it reserves the memory.
+/// Maximum number of packets that the library builds per call, and their maximum bytes unless a single packet is
+/// longer: the library reserves the memory.
 const PACKETS_AT_ONCE: usize = 16;
 const BYTES_AT_ONCE: usize = 32 << 10;
-/// Priority of bulk among streams; the others have 0.
+/// Priority of the bulk stream; the others have 0.
 const BULK_PRIORITY: i32 = -1;
-/// Maximum bytes on the way from a client, after a lost packet. The budgets of clients' links do not count them.
+/// Maximum bytes in flight from a client after a lost packet. The client links' budgets do not count them.
 const CLIENT_WINDOW_BYTES: usize = 256 << 10;
-/// Codes with which an end closes a connection.
+/// Error codes for closing a connection.
 const CODE_CLOSED: u32 = 0;
 const CODE_REFUSED: u32 = 1;
 
-/// One end of a connection of QUIC.
+/// One end of a QUIC connection.
 pub struct QuicMachine {
     end: ChannelConfig,
     side: Side,
@@ -51,23 +52,23 @@ pub struct QuicMachine {
     clock: Arc<Clock>,
     acknowledged: Arc<Acknowledged>,
     connection: Option<(ConnectionHandle, Connection)>,
-    /// What the names of this end's connection begin with.
+    /// Prefix of this end's connection IDs.
     tag: [u8; TAG_BYTES],
     /// Longest packet that the path carries, as last reported, in bytes.
     carries: u16,
-    /// Prefix of the remote's connection IDs, known to the end that dialled.
+    /// Prefix of the remote's connection IDs, known to the dialling end.
     theirs: Option<[u8; TAG_BYTES]>,
     challenges: Challenges,
-    /// The name to which a newcomer has addressed its first packet.
+    /// The destination connection ID of an initiator's first packet.
     asked_for: Option<Bytes>,
-    /// The handshake inside, once TLS has its keys.
+    /// The inner handshake, once TLS has its keys.
     inner: Option<PlainChannel>,
-    /// Bytes of that handshake.
+    /// Received bytes of the inner handshake.
     opened: BytesMut,
     remote: Option<RemoteIdentity>,
     /// Stream of the handshake and of ordinary frames, in both directions.
     ordinary: Option<StreamId>,
-    /// Bytes of the handshake inside, which come before all frames.
+    /// Outgoing bytes of the inner handshake, which precede all frames.
     handshake_out: SendLane,
     ordinary_out: SendLane,
     ordinary_in: FrameBuffer,
@@ -76,21 +77,21 @@ pub struct QuicMachine {
     bulk_in_stream: Option<StreamId>,
     bulk_in: FrameBuffer,
     votes: Votes,
-    /// Bytes of frames given to the library and not acknowledged: an upper bound.
+    /// Upper bound on the bytes of frames passed to the library and not acknowledged.
     unacknowledged: usize,
-    /// Frames of the library that were received.
+    /// Number of QUIC frames received by the library.
     received: u64,
     doubt: Option<Doubt>,
     due: Option<Time>,
-    /// Kept for reuse.
+    /// Buffer kept for reuse.
     packets: Vec<u8>,
-    /// Packets sealed with the present key.
+    /// Packets encrypted with the current key.
     sealed: u64,
     is_over: bool,
 }
 
 impl QuicMachine {
-    /// Creates an end of a connection that has not begun.
+    /// Creates one end of a connection that has not begun.
     ///
     /// # Errors
     /// [`ChannelError::Randomness`] or [`ChannelError::Tls`] if TLS cannot be set up.
@@ -142,7 +143,7 @@ impl QuicMachine {
         })
     }
 
-    /// Performs a step, and whatever follows from it.
+    /// Performs a step and everything that follows from it.
     fn step(
         &mut self,
         now: Time,
@@ -162,7 +163,7 @@ impl QuicMachine {
         self.due = [timer.map(time), question].into_iter().flatten().min().filter(|_| !self.is_over);
     }
 
-    /// Handles the library's events, and sends what there is to send.
+    /// Handles the library's events, and sends pending data.
     fn follow(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
         self.handle_events(out)?;
         self.follow_path(out);
@@ -171,8 +172,8 @@ impl QuicMachine {
         Ok(())
     }
 
-    /// Reports that the library has changed the length of its longest packets: some were lost again and again, or pass
-    /// again.
+    /// Reports that the library has changed its maximum packet length, because long packets were repeatedly lost, or
+    /// pass again.
     fn follow_path(&mut self, out: &mut Vec<Output>) {
         let Some((_, connection)) = self.connection.as_ref().filter(|_| self.remote.is_some()) else { return };
         let bytes = connection.current_mtu();
@@ -202,7 +203,7 @@ impl QuicMachine {
             Event::ConnectionLost { reason } => Err(self.loss(reason)),
             Event::Stream(StreamEvent::Opened { dir }) => {
                 let (_, connection) = self.connection.as_mut().expect("its event was just polled");
-                // There is one stream of each kind: more are not allowed.
+                // The limits allow only one stream of each kind.
                 let Some(stream) = connection.streams().accept(dir) else { return Ok(()) };
                 match dir {
                     Dir::Bi => self.ordinary = Some(stream),
@@ -232,7 +233,7 @@ impl QuicMachine {
         }
     }
 
-    /// Begins the handshake inside.
+    /// Begins the inner handshake.
     fn shake_hands(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
         let (_, connection) = self.connection.as_mut().expect("its event was just polled");
         self.votes.begin(connection);
@@ -281,7 +282,7 @@ impl QuicMachine {
         self.remote = Some(remote);
         let (_, connection) = self.connection.as_mut().expect("the handshake ran on it");
         let window = match remote {
-            // Both streams', so that bulk cannot use up the window of the other.
+            // The window of both streams, so that bulk cannot use up the other stream's part.
             RemoteIdentity::Replica(_) => 2 * self.window_bytes,
             RemoteIdentity::Client(_) => self.client_window_bytes,
         };
@@ -299,12 +300,12 @@ impl QuicMachine {
     fn read_votes(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
         match (&mut self.connection, self.remote) {
             (Some((_, connection)), Some(remote)) => self.votes.read(connection, remote, out),
-            // What came early is read once the other end is authenticated.
+            // Data that arrived early is read once the other end is authenticated.
             _ => Ok(()),
         }
     }
 
-    /// Gives waiting frames to the library.
+    /// Passes queued frames to the library.
     fn write(&mut self) -> Result<(), Loss> {
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
         if let Some(on_the_way) = self.acknowledged.take() {
@@ -341,7 +342,7 @@ impl QuicMachine {
             let each = made.segment_size.unwrap_or(made.size).max(1);
             self.sealed += made.size.div_ceil(each) as u64;
             if self.sealed >= self.end.key_update_records {
-                // Does nothing before the handshake is complete, or while the last replacement is under way.
+                // Has no effect before the handshake is complete, or during a key update.
                 connection.force_key_update();
                 self.sealed = 0;
             }
@@ -351,9 +352,9 @@ impl QuicMachine {
         self.votes.account(connection);
     }
 
-    /// Ends the connection, and tells the other end if there is still a way.
+    /// Ends the connection, and notifies the other end if that is still possible.
     fn give_up(&mut self, now: Time, why: Loss, out: &mut Vec<Output>) {
-        // The answer of the handshake inside comes first: it says more than a code.
+        // The inner handshake's answer comes first: it is more specific than an error code.
         if self.write().is_ok() {
             self.transmit(now, out);
         }
@@ -380,7 +381,7 @@ impl QuicMachine {
                 self.judge(now, true);
                 return Ok(());
             }
-            // The end that accepts answers whom it does not know, if its driver has not done so.
+            // The accepting end answers packets of unknown senders, if its driver has not done so.
             if self.side != Side::Responder {
                 return Ok(());
             }
@@ -418,7 +419,7 @@ impl QuicMachine {
             return Ok(());
         }
         if self.connection.is_some() {
-            // The owner of the address begins anew.
+            // The owner of the address begins a new connection.
             self.endpoint.ignore(incoming);
             return Err(Loss::Restarted);
         }
@@ -444,7 +445,8 @@ impl QuicMachine {
         Ok(())
     }
 
-    /// Returns whether an end with this tag may challenge this one: its remote, if this end has dialled.
+    /// Returns whether an end with this tag may challenge this one. It may if it is the remote and this end has
+    /// dialled.
     fn is_challenged_by(&self, of: [u8; TAG_BYTES]) -> bool {
         self.side != Side::Responder && self.theirs == Some(of)
     }
@@ -462,7 +464,7 @@ impl QuicMachine {
     }
 }
 
-/// Returns the key that the end which accepted has shown.
+/// Returns the key that the accepting end presented.
 fn shown_key(connection: &Connection) -> Result<Vec<u8>, ChannelError> {
     let shown = connection.crypto_session().peer_identity();
     let shown = shown.and_then(|shown| shown.downcast::<Vec<rustls::pki_types::CertificateDer<'static>>>().ok());
@@ -538,8 +540,8 @@ impl Machine for QuicMachine {
         long_names(packet).is_some_and(|(to, _)| to.starts_with(&self.tag) || self.asked_for.as_deref() == Some(to))
     }
 
-    /// A remote that has lost the connection answers with a packet that names nothing and that nobody can read. It is
-    /// no proof of anything, and only makes this end [ask](QuicMachine::ask).
+    /// A remote that has lost the connection answers with a packet that names no connection and cannot be decrypted. It
+    /// proves nothing, and only makes this end [request an acknowledgement](QuicMachine::ask).
     fn heeds(&self, packet: &[u8]) -> bool {
         self.remote.is_some() && is_short(packet)
     }

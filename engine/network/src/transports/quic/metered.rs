@@ -1,5 +1,5 @@
-//! Sealing and opening of QUIC's packets, counted and timed on a sample like those of the channels
-//! ([`Primitive::Channel`]): wrappers around the library's keys that change nothing.
+//! Encryption and decryption of QUIC's packets, counted, and timed on a sample, as in the channels
+//! ([`Primitive::Channel`]). These wrappers around the library's keys change nothing else.
 
 use bytes::BytesMut;
 use quinn_proto::crypto::{
@@ -12,7 +12,7 @@ use quorate_types::meter::{self, Primitive};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A configuration of TLS whose sessions are metered.
+/// A TLS configuration whose sessions are metered.
 pub struct Metered<C>(pub Arc<C>);
 
 struct MeteredSession(Box<dyn Session>);

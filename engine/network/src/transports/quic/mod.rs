@@ -1,29 +1,27 @@
-//! QUIC (RFC 9000) as a machine over packets, with the TLS 1.3 that is part of it.
+//! QUIC (RFC 9000) as a machine over packets, with its built-in TLS 1.3.
 //!
-//! **Authentication** is that of the channel [`tls`](crate::channels::tls): the end that accepts shows the key of its
+//! **Authentication** works as in the channel [`tls`](crate::channels::tls): the accepting end presents the key of its
 //! process, and the committee's handshake runs on the first stream, bound to that key.
 //!
-//! **Streams.** Two in each direction, so that a lost packet of one holds back nothing of the other: the ordinary
-//! frames, on the stream of the handshake, and bulk. Ordinary frames are sent first, and bulk cannot use up their part
+//! **Streams.** Two in each direction, so that a lost packet of one stream does not delay the other: ordinary frames
+//! use the handshake's stream, bulk frames their own. Ordinary frames are sent first, and bulk cannot use up their part
 //! of the windows. Frames of one stream keep their order.
 //!
-//! **Datagrams**, as an option, for votes between replicas: those that a packet can carry wait for no stream, and are
-//! not sent again if they are lost. An end that takes none says so in the handshake, and votes to it travel on the
+//! **Datagrams**, as an option, for votes between replicas: votes that fit into a packet wait for no stream, and are
+//! not retransmitted. An end that accepts no datagrams declares so in the handshake, and votes to it travel on the
 //! stream (ADR 067).
 //!
-//! **Strangers.** An end that accepts begins nothing, and keeps nothing, before the other end has repeated a token that
-//! was sent to its address (Retry). The connection ID that comes with the token is computed from the address, so that a
-//! token is worth something from there only. Every later packet names its connection by an ID of the end that it goes
-//! to, which nobody off the path knows.
+//! **Strangers.** An accepting end keeps no state before the other end has echoed a token that was sent to its address
+//! (Retry). The connection ID sent with the token is computed from the address, so a token is valid only from there.
+//! Every later packet names its connection by an ID of its destination, which nobody off the path knows.
 //!
-//! **Restarts.** An end that dialled and has restarted begins a connection that the old one does not
-//! [claim](Machine::claims): the driver makes another machine for it, which replaces the old one once it is
-//! authenticated. An end that accepts and has restarted answers packets that it cannot know with one that nobody can
-//! read. That is no proof of anything, since anyone may send such a packet. So its receiver asks for an
-//! acknowledgement, and gives up the connection if none comes.
+//! **Restarts.** A restarted dialling end begins a connection that the old one does not [claim](Machine::claims): the
+//! driver creates another machine for it, which replaces the old one once it is authenticated. A restarted accepting
+//! end answers packets of unknown connections with one that cannot be decrypted. Anybody may send such a packet, so it
+//! proves nothing. Its receiver therefore requests an acknowledgement, and gives up the connection if none arrives.
 //!
-//! One endpoint of the library with one connection makes a machine (ADR 067). Its random numbers come from the
-//! machine's nonce, its time from the driver. Only keys are drawn from the operating system.
+//! A machine is one endpoint of the library with one connection (ADR 067). Its random numbers are derived from the
+//! machine's nonce, its time comes from the driver. Only keys use the operating system's randomness.
 
 mod acknowledged;
 mod greeter;
@@ -54,12 +52,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-/// QUIC as a kind of transport.
+/// QUIC as a transport kind.
 pub(crate) struct Quic;
 
 static PROFILE: TransportProfile = TransportProfile {
     name: "quic",
-    summary: "QUIC over UDP, with TLS 1.3 of its own; votes have a stream for themselves",
+    summary: "QUIC over UDP, with built-in TLS 1.3; votes have a stream for themselves",
     carriage: Carriage::Datagrams,
     own_channel: Some("tls"),
     guards_links: true,
@@ -71,14 +69,14 @@ static PROFILE: TransportProfile = TransportProfile {
 const VERSION: u32 = 1;
 /// Length of connection IDs, in bytes.
 const NAME_BYTES: usize = 8;
-/// Bytes at the start of a name that are the same in all names of a machine.
+/// Length of the common prefix of all connection IDs of a machine, in bytes.
 const TAG_BYTES: usize = 4;
-/// Connection's window in bytes until the other end is authenticated: enough for the handshake inside.
+/// Connection window until the other end is authenticated, in bytes: enough for the inner handshake.
 const HANDSHAKE_WINDOW_BYTES: u32 = 16 << 10;
-/// Number of packets in an idle timeout that keep an idle link alive.
+/// Number of packets per idle timeout that keep an idle link alive.
 const KEEP_ALIVES: u64 = 3;
-/// Bytes that are sent and not acknowledged, or not sent, at most, in windows of a stream: more than the other end
-/// allows, so that bulk never uses up the room of others.
+/// Maximum bytes that are unsent or unacknowledged, in stream windows: more than the other end allows, so that bulk
+/// never uses up the other streams' part.
 const SEND_WINDOWS: u64 = 4;
 
 impl Association for Quic {
@@ -110,7 +108,7 @@ impl Association for Quic {
     }
 }
 
-/// Time of the machine, as tokens record it.
+/// The machine's time, as recorded in tokens.
 #[derive(Default)]
 struct Clock(AtomicU64);
 
@@ -134,12 +132,12 @@ fn derive(purpose: [u8; 4], nonce: &[u8], count: u64) -> [u8; 32] {
     hasher.finish().0
 }
 
-/// Returns what all names of a machine begin with.
+/// Returns the common prefix of a machine's connection IDs.
 fn tag(nonce: &[u8]) -> [u8; TAG_BYTES] {
     derive(tags::QUIC_TAG, nonce, 0)[..TAG_BYTES].try_into().expect("a digest is longer")
 }
 
-/// Makes the names of a machine's connection.
+/// Generates the connection IDs of a machine.
 struct Names {
     nonce: [u8; NONCE_BYTES],
     made: u64,
@@ -162,10 +160,10 @@ impl ConnectionIdGenerator for Names {
     }
 }
 
-/// The library's part of a machine.
+/// A machine's library objects.
 struct Parts {
     endpoint: Endpoint,
-    /// `None` for an end that accepts.
+    /// `None` for an accepting end.
     client: Option<ClientConfig>,
     clock: Arc<Clock>,
     acknowledged: Arc<Acknowledged>,
@@ -207,7 +205,7 @@ impl Parts {
     }
 }
 
-/// Returns the configuration of an end that accepts. All of a process share the key of tokens.
+/// Returns the configuration of an accepting end. All ends of a process share the token key.
 fn server_config(sessions: &Sessions) -> Result<ServerConfig, ChannelError> {
     static WITH_KEY: OnceLock<ServerConfig> = OnceLock::new();
     let tls = QuicServerConfig::try_from(sessions.server()?).map_err(lacks_cipher)?;
@@ -221,13 +219,13 @@ fn lacks_cipher(_: NoInitialCipherSuite) -> ChannelError {
     ChannelError::Tls("the library lacks the cipher of first packets".to_owned())
 }
 
-/// Returns the size of the longest packets, headers of IP and UDP excluded, in bytes.
+/// Returns the maximum packet size in bytes, excluding the headers of IP and UDP.
 fn longest_packet_bytes(settings: &WireSettings) -> u16 {
     let carried = u16::try_from(settings.packets.payload_bytes()).unwrap_or(MAX_QUIC_MTU_BYTES);
     carried.min(MAX_QUIC_MTU_BYTES).max(settings.quic.mtu_bytes)
 }
 
-/// Returns the congestion window at the beginning, in bytes (RFC 9002, section 7.2).
+/// Returns the initial congestion window, in bytes (RFC 9002, section 7.2).
 fn initial_window_bytes(packet_bytes: u64) -> u64 {
     (10 * packet_bytes).min((2 * packet_bytes).max(14_720))
 }

@@ -1,13 +1,13 @@
-//! Challenges of a remote that sends from another address, and their answers. A copy that overtakes its packet moves
-//! nothing: the library would follow it (RFC 9000, section 9.3.3), so it knows one address only.
+//! Challenges of a remote that sends from another address, and their answers. The library itself would follow a copied
+//! packet that overtakes the original (RFC 9000, section 9.3.3), so it is shown only one address.
 //!
 //! ```text
-//! challenge  0x55  of 4  proof 8     the end whose names begin with `of` wants to hear of `proof` from this address
+//! challenge  0x55  of 4  proof 8     from the end whose connection IDs begin with `of`; asks for the answer to `proof`
 //! move       0x56  to 4  answer 8    made from the proof with a key of the session, which nobody else has
 //! ```
 //!
-//! The tag lies where a short packet has its name, so these find their connection like one. They are shorter than any
-//! packet of QUIC, which has a name of 8 bytes and a tag of 16.
+//! The tag is at the position of the connection ID in a short packet, so these packets are routed like one. They are
+//! shorter than any QUIC packet, which has a connection ID of 8 bytes and an AEAD tag of 16.
 
 use super::TAG_BYTES;
 use super::names::short_tag;
@@ -18,12 +18,12 @@ const CHALLENGE: u8 = 0x55;
 const MOVE: u8 = 0x56;
 const NUMBER_BYTES: usize = 8;
 const PACKET_BYTES: usize = 1 + TAG_BYTES + NUMBER_BYTES;
-/// Label of the key with which an answer is made.
+/// Label of the key that answers challenges.
 const LABEL: &[u8] = b"quorate move";
 
 type Tag = [u8; TAG_BYTES];
 
-/// A packet about moves.
+/// A packet about a move of the remote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     Challenge { of: Tag, proof: u64 },
@@ -31,7 +31,7 @@ pub enum Move {
 }
 
 impl Move {
-    /// Decodes a packet; `None` if it is one of QUIC.
+    /// Decodes a packet; `None` if it is a QUIC packet.
     pub fn of_packet(packet: &[u8]) -> Option<Move> {
         let tag = short_tag(packet).filter(|_| packet.len() == PACKET_BYTES)?;
         let number = u64::from_le_bytes(*packet.last_chunk()?);

@@ -1,10 +1,10 @@
-//! Streams of the library: what they take and what they have received.
+//! Writing to and reading from the library's streams.
 
 use crate::channels::Loss;
 use crate::transports::lanes::SendLane;
 use quinn_proto::{Connection, ReadError, ReadableError, StreamId, WriteError};
 
-/// Gives a stream as much as it takes. Returns the number of bytes.
+/// Writes as much to a stream as it accepts. Returns the number of bytes.
 pub fn write(connection: &mut Connection, stream: StreamId, lane: &mut SendLane) -> Result<usize, Loss> {
     let mut written = 0;
     while lane.bytes() > 0 {
@@ -20,7 +20,7 @@ pub fn write(connection: &mut Connection, stream: StreamId, lane: &mut SendLane)
     Ok(written)
 }
 
-/// Passes what a stream has received to `take`, in order.
+/// Passes the received bytes of a stream to `take`, in order.
 pub fn read(
     connection: &mut Connection,
     stream: StreamId,
@@ -42,7 +42,7 @@ pub fn read(
             Ok(None) | Err(ReadError::Reset(_)) => break Err(Loss::Violation("it ended one of its streams")),
         }
     };
-    // Whether there is something to send is found out after each step anyway.
+    // The result is not needed: each step checks for pending data anyway.
     let _ = chunks.finalize();
     outcome
 }

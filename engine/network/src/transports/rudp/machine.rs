@@ -14,16 +14,15 @@ use std::time::Duration;
 const DATA: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
 const MISSING: u8 = 3;
-/// Kind, first missing number, latest number, words that tell which later numbers have come.
+/// Kind, first missing number, latest number, and number of bitmap words.
 const HEAD_BYTES: usize = 1 + 8 + 4 + 1;
 const WORD_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 8;
 const MAX_DATA_HEAD_BYTES: usize = HEAD_BYTES + WORD_BYTES * MAX_WORDS + NUMBER_BYTES;
 const RANGE_BYTES: usize = 8 + 2;
-/// Share of the window after which received packets are acknowledged at once.
+/// Received packets are acknowledged at once after 1/N of the window.
 const ACKNOWLEDGED_SHARE: usize = 4;
-/// Share of the round trip for which a gap may be the work of packets that overtook each other, and the wait for it
-/// before the first measured round trip.
+/// Wait for reordered packets to fill a gap: 1/N of the round-trip time, or a fixed time before the first measurement.
 const REORDERING_SHARE: u32 = 4;
 const FIRST_REORDERING: Duration = Duration::from_millis(1);
 
@@ -31,25 +30,25 @@ const FIRST_REORDERING: Duration = Duration::from_millis(1);
 pub struct RudpMachine {
     config: RetransmissionConfig,
     room: usize,
-    /// Packets are shorter than the room: the path carries no others.
+    /// Packet length below the MTU budget, if the path carries no longer packets.
     short: Option<usize>,
-    /// What each packet begins with, for the machine below.
+    /// Prefix of each packet, for the machine below.
     prefix: Bytes,
     keepalive: Duration,
-    /// When the newest packet of data left.
+    /// When the newest data packet was sent.
     sent_at: Time,
     urgent: Packer,
     bulk: Packer,
     sending: Sending,
     received: Received,
     assembler: Assembler,
-    /// When what has come is acknowledged, if no packet does so before.
+    /// When to send a standalone acknowledgement, unless another packet carries it first.
     acknowledge_at: Option<Time>,
     /// Bytes received since the last acknowledgement.
     unacknowledged_bytes: usize,
-    /// When what is missing is asked for.
+    /// When to send a NACK for missing packets.
     ask_at: Option<Time>,
-    /// When the pace lets the next packet go.
+    /// When pacing allows the next packet.
     go_on_at: Option<Time>,
     is_open: bool,
 }
@@ -82,7 +81,7 @@ impl RudpMachine {
         out.push(Output::Lost(why));
     }
 
-    /// Returns the start of a packet, which acknowledges what has come.
+    /// Returns the header of a packet, which acknowledges the received packets.
     fn head(&mut self, kind: u8, bytes: usize) -> BytesMut {
         (self.acknowledge_at, self.unacknowledged_bytes) = (None, 0);
         let mut packet = BytesMut::with_capacity(self.prefix.len() + bytes);
@@ -99,7 +98,7 @@ impl RudpMachine {
         packet
     }
 
-    /// Sends a packet of data with the pieces that `fill` appends.
+    /// Sends a data packet with the pieces that `fill` appends.
     fn put(&mut self, number: u64, bytes: usize, out: &mut Vec<Output>, fill: impl FnOnce(&mut BytesMut)) -> Bytes {
         let mut packet = self.head(DATA, MAX_DATA_HEAD_BYTES + bytes);
         packet.put_u64_le(number);
@@ -110,7 +109,7 @@ impl RudpMachine {
         packet.slice(start..)
     }
 
-    /// Sends a new packet with what the packer holds, which may be nothing.
+    /// Sends a new packet with the frames that the packer holds, possibly none.
     fn put_new(&mut self, now: Time, is_bulk: bool, out: &mut Vec<Output>) {
         self.sent_at = now;
         let room = self.short.unwrap_or(self.room) - MAX_DATA_HEAD_BYTES;
@@ -120,7 +119,7 @@ impl RudpMachine {
         self.sending.depart(now, pieces);
     }
 
-    /// Sends what was asked for again, then new packets as far as window and pace allow.
+    /// Sends requested retransmissions, then new packets as far as window and pacing allow.
     fn transmit(&mut self, now: Time, out: &mut Vec<Output>) {
         self.go_on_at = None;
         while let Some((number, pieces)) = self.sending.next_again(now) {
@@ -146,7 +145,7 @@ impl RudpMachine {
         let number = packet.get_u64_le();
         let bytes = packet.len();
         if !self.received.note(number) {
-            // The remote sends again what has come: it did not hear so.
+            // The remote retransmits a received packet: the acknowledgement was lost.
             self.acknowledge_at = Some(now);
             return Ok(());
         }
@@ -186,12 +185,12 @@ impl RudpMachine {
             DATA => self.take_data(now, packet, out)?,
             ACKNOWLEDGE => {}
             MISSING => self.take_request(now, missing, latest, packet)?,
-            _ => return Err(Loss::Violation("a packet is of no known kind")),
+            _ => return Err(Loss::Violation("a packet is of an unknown kind")),
         }
         Ok(())
     }
 
-    /// Handles a NACK. What lies between its ranges has come.
+    /// Handles a NACK. Numbers between its ranges have arrived.
     fn take_request(&mut self, now: Time, missing: u64, latest: u32, mut packet: Bytes) -> Result<(), Loss> {
         let mut came_from = missing;
         while packet.len() >= RANGE_BYTES {
@@ -205,7 +204,7 @@ impl RudpMachine {
         Ok(())
     }
 
-    /// Asks for what is missing, and again as long as it is.
+    /// Sends a NACK for missing packets, and schedules its repetition.
     fn ask(&mut self, now: Time, out: &mut Vec<Output>) {
         let ranges = self.received.ranges();
         let mut packet = self.head(MISSING, HEAD_BYTES + WORD_BYTES * MAX_WORDS + RANGE_BYTES * ranges.len());
@@ -268,7 +267,7 @@ impl Machine for RudpMachine {
         self.sending.on_timer(now);
         self.transmit(now, out);
         if self.sending.in_flight_bytes() == 0 && now.since(self.sent_at) >= self.keepalive {
-            // An answer is due, so a remote that is gone is noticed.
+            // This packet must be acknowledged, so a dead remote is detected.
             self.put_new(now, false, out);
         }
         if self.ask_at.is_some_and(|at| at <= now) {

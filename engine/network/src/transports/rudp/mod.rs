@@ -1,13 +1,13 @@
 //! Robust UDP: retransmission without order and without congestion control (the transports paper, section 6).
 //!
-//! A timeout is computed as in TCP (RFC 6298) from the time that messages take to be answered. Later messages of the
-//! remote acknowledge earlier ones of this end: every packet names the first number that is missing, which of the next
-//! 256 are there, and which came last. An acknowledgement travels alone only when no message has left for the time of
-//! the profile. A receiver that sees a gap asks for what is missing with an explicit NACK, and only that is sent again.
+//! The retransmission timeout is computed from measured round trips as in TCP (RFC 6298). Every packet acknowledges
+//! received ones: it contains the first missing number, a bitmap of the next 256, and the number received last. A
+//! standalone acknowledgement is sent only if no other packet was sent during the profile's acknowledgement delay. A
+//! receiver that sees a gap sends a NACK for the missing packets, and only these are retransmitted.
 //!
-//! Frames are handed over when they are whole, not in their order, so a lost packet delays no frame but its own. Bulk
-//! frames have packets of their own, behind all others. With `pacing`, packets leave at the rate at which the remote
-//! acknowledges them; without it, all at once up to the window, as in the paper.
+//! Frames are delivered when they are complete, in any order, so a lost packet delays only its own frames. Bulk frames
+//! have separate packets, behind all others. With `pacing`, packets are sent at the rate at which the remote
+//! acknowledges them; without it, at once up to the window, as in the paper.
 //!
 //! ```text
 //! packet  kind 1  missing 8  latest 4  words 1  later 8 each  rest    kind 1: number 8, pieces (see `pieces`)
@@ -26,12 +26,12 @@ use crate::channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTE
 use crate::transports::carrier::{Association, TransportProfile, above_channel};
 use crate::transports::config::WireSettings;
 
-/// Robust UDP as a kind of transport.
+/// Robust UDP as a transport kind.
 pub(crate) struct Rudp;
 
 static PROFILE: TransportProfile = TransportProfile {
     name: "rudp",
-    summary: "robust UDP: lost packets are sent again, frames do not wait for each other",
+    summary: "robust UDP: lost packets are retransmitted, frames do not wait for each other",
     carriage: Carriage::Datagrams,
     own_channel: None,
     guards_links: false,

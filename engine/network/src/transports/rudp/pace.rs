@@ -1,42 +1,44 @@
-//! The rate at which packets leave, if they are paced.
+//! The rate of packets, if they are paced.
 
 use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Bytes in flight that are always allowed, and the burst that may leave at once.
+/// Bytes in flight that are always allowed, and the maximum burst.
 const LEAST_BYTES: usize = 32 << 10;
-/// How much faster than the measured rate packets leave while it still grows, and afterwards, so that it can.
+/// Ratio of the sending rate to the measured rate: while the rate still grows, and afterwards, so that it can grow.
 const FAST: f64 = 2.0;
 const STEADY: f64 = 1.25;
-/// Growth of the rate in a round by which it counts as growing, and rounds without it after which it does not.
+/// Growth factor per round above which the rate counts as growing, and the number of rounds without such growth until
+/// it does not.
 const GROWTH: f64 = 1.25;
 const ROUNDS_WITHOUT_GROWTH: u32 = 3;
-/// Rounds over which the highest rate counts.
+/// Number of rounds from which the highest rate is taken.
 const ROUNDS: usize = 10;
-/// Round trips' worth of the measured rate that may be in flight once it no longer grows: more would fill queues.
+/// Maximum bytes in flight once the rate no longer grows, in products of measured rate and round-trip time: more would
+/// fill queues.
 const ROUND_TRIPS: f64 = 1.1;
 
-/// What is noted of a packet when it leaves.
+/// State recorded when a packet is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     delivered: u64,
     at: Time,
 }
 
-/// Follows the rate at which the remote acknowledges bytes.
+/// Tracks the rate at which the remote acknowledges bytes.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes acknowledged so far, and when.
+    /// Bytes acknowledged so far, and the time of the last acknowledgement.
     delivered: u64,
     delivered_at: Time,
     /// Highest rates of the last rounds, in bytes per second, newest last.
     rates: VecDeque<f64>,
-    /// Bytes that have to be delivered for the round to end.
+    /// The round ends when this many bytes are acknowledged.
     round_ends: u64,
     best: f64,
     without_growth: u32,
-    /// Bytes that may leave now, and when that was computed.
+    /// Bytes that may be sent now, and when that was computed.
     credit: f64,
     credit_at: Time,
 }
@@ -63,26 +65,26 @@ impl Pace {
         self.without_growth < ROUNDS_WITHOUT_GROWTH
     }
 
-    /// Returns the rate at which packets leave, in bytes per second; `None` before the first measurement.
+    /// Returns the sending rate, in bytes per second; `None` before the first measurement.
     fn rate(&self) -> Option<f64> {
         let rate = if self.grows() { FAST * self.highest() } else { STEADY * self.highest() };
         (rate > 0.0).then_some(rate)
     }
 
-    /// Returns how many bytes may be in flight, given the smallest round trip.
+    /// Returns the maximum bytes in flight, given the smallest round-trip time.
     pub fn in_flight(&self, trip: Option<Duration>) -> usize {
         let trips = if self.grows() { FAST } else { ROUND_TRIPS };
         LEAST_BYTES + (trips * self.highest() * trip.unwrap_or_default().as_secs_f64()) as usize
     }
 
-    /// Notes the departure of `bytes` bytes.
+    /// Records that `bytes` bytes were sent.
     pub fn departs(&mut self, now: Time, bytes: usize) -> Departure {
         self.refill(now);
         self.credit -= bytes as f64;
         Departure { delivered: self.delivered, at: now }
     }
 
-    /// Notes that `bytes` bytes were acknowledged, and when they had left.
+    /// Records that `bytes` bytes were acknowledged, which were sent at `left`.
     pub fn arrived(&mut self, now: Time, bytes: usize, left: Departure) {
         self.delivered += bytes as u64;
         self.delivered_at = now;
@@ -118,7 +120,7 @@ impl Pace {
         self.credit = (self.credit + gained).min(LEAST_BYTES as f64);
     }
 
-    /// Returns `None` if a packet may leave now, and otherwise when.
+    /// Returns `None` if a packet may be sent now, and otherwise the time when it may.
     pub fn wait(&mut self, now: Time) -> Option<Time> {
         self.refill(now);
         if self.credit > 0.0 {

@@ -1,10 +1,10 @@
-//! Numbers of packets that have come.
+//! Numbers of received packets.
 
 use std::collections::VecDeque;
 
-/// How far ahead of the first missing number packets are taken; those beyond it are dropped.
+/// Maximum distance of an accepted number from the first missing one; packets beyond it are dropped.
 const MAX_AHEAD: u64 = 1 << 16;
-/// Maximum number of words of 64 bits that tell which later numbers have come.
+/// Maximum length of the selective-acknowledgement bitmap, in 64-bit words.
 pub const MAX_WORDS: usize = 4;
 /// Maximum number of ranges in one NACK.
 const MAX_RANGES: usize = 32;
@@ -14,12 +14,12 @@ const MAX_RANGES: usize = 32;
 pub struct Received {
     missing: u64,
     latest: u64,
-    /// Whether `missing + 1`, `missing + 2` and so on have come; the last entry is always true.
+    /// Whether `missing + 1`, `missing + 2` and so on were received; the last entry is always true.
     later: VecDeque<bool>,
 }
 
 impl Received {
-    /// Notes a number. Returns whether it is new and not too far ahead.
+    /// Records a number. Returns whether it is new and not too far ahead.
     pub fn note(&mut self, number: u64) -> bool {
         if number < self.missing || number - self.missing > MAX_AHEAD {
             return false;
@@ -50,17 +50,18 @@ impl Received {
         self.missing
     }
 
-    /// Returns the end of the number that came last.
+    /// Returns the low 32 bits of the number received last.
     pub fn latest(&self) -> u32 {
         self.latest as u32
     }
 
-    /// Returns whether a later number came before an earlier one.
+    /// Returns whether a number was received before an earlier one.
     pub fn has_gap(&self) -> bool {
         !self.later.is_empty()
     }
 
-    /// Returns, bit by bit, which of the numbers after the first missing one have come; nothing if none has.
+    /// Returns the selective-acknowledgement bitmap: the received numbers after the first missing one. Empty if there
+    /// are none.
     pub fn later(&self) -> impl Iterator<Item = u64> {
         let words = self.later.len().div_ceil(64).min(MAX_WORDS);
         (0..words).map(|word| {
@@ -69,7 +70,7 @@ impl Received {
         })
     }
 
-    /// Returns the first missing ranges: their first numbers and lengths.
+    /// Returns the first missing ranges, as first numbers and lengths.
     pub fn ranges(&self) -> Vec<(u64, u16)> {
         if !self.has_gap() {
             return Vec::new();

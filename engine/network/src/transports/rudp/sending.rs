@@ -1,4 +1,4 @@
-//! The sending half: packets that are not acknowledged, and when to send them again.
+//! The sending half: unacknowledged packets and their retransmission.
 
 use super::pace::{Departure, Pace};
 use crate::transports::retransmission::{RetransmissionConfig, RoundTrips};
@@ -7,34 +7,34 @@ use quorate_types::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Maximum bytes that one timeout sends again, if they are more than one packet. They show the remote what else is
-/// missing, and it asks for that; if the remote was only busy, they came for nothing.
+/// Maximum bytes retransmitted per timeout, if they are more than one packet. They suffice to show the remote the gap,
+/// and it sends a NACK for the rest. If the remote was only busy, they were superfluous.
 const MAX_AGAIN_BYTES: usize = 16 << 10;
 
-/// A packet that has left.
+/// A sent packet.
 struct Sent {
-    /// What the packet carries, without its head; empty once it was acknowledged.
+    /// The packet without its header; empty once it was acknowledged.
     pieces: Bytes,
     bytes: usize,
     at: Time,
     is_acknowledged: bool,
-    /// It was sent more than once, so that its round trip is unknown (Karn).
+    /// Whether it was sent more than once, so that its round trip is ambiguous (Karn's algorithm).
     was_repeated: bool,
     left: Option<Departure>,
 }
 
-/// Packets on their way.
+/// Packets in flight.
 pub struct Sending {
     sent: VecDeque<Sent>,
     /// Number of the first entry of `sent`.
     first: u64,
     in_flight_bytes: usize,
-    /// Numbers to send again now.
+    /// Numbers to retransmit now.
     again: BTreeSet<u64>,
     pub trips: RoundTrips,
     backoff: u32,
     timeout_at: Option<Time>,
-    /// When a packet came last, or the first one after a pause left.
+    /// Time of the last received packet, or of the first one sent after a pause.
     heard_at: Time,
     window_bytes: usize,
     pub pace: Option<Pace>,
@@ -60,27 +60,27 @@ impl Sending {
         }
     }
 
-    /// Returns the bytes that are not acknowledged.
+    /// Returns the unacknowledged bytes.
     pub fn in_flight_bytes(&self) -> usize {
         self.in_flight_bytes
     }
 
-    /// Returns when the next timeout is.
+    /// Returns the time of the next timeout.
     pub fn timeout_at(&self) -> Option<Time> {
         self.timeout_at
     }
 
-    /// Notes that the remote is alive.
+    /// Records that the remote is alive.
     pub fn heard(&mut self, now: Time) {
         self.heard_at = now;
     }
 
-    /// Returns for how long nothing has come from the remote, if something should.
+    /// Returns how long the remote has been silent, if an answer is outstanding.
     pub fn silence(&self, now: Time) -> Option<Duration> {
         (self.in_flight_bytes > 0).then(|| now.since(self.heard_at))
     }
 
-    /// Returns whether the window has room for a new packet.
+    /// Returns whether the window allows a new packet.
     pub fn has_room(&self) -> bool {
         let paced = self.pace.as_ref().map_or(usize::MAX, |pace| pace.in_flight(self.trips.smallest()));
         self.in_flight_bytes < self.window_bytes.min(paced)
@@ -91,7 +91,7 @@ impl Sending {
         self.first + self.sent.len() as u64
     }
 
-    /// Takes a new packet, which has just left with the [next](Sending::next) number.
+    /// Records a new packet, sent with the [next](Sending::next) number.
     pub fn depart(&mut self, now: Time, pieces: Bytes) {
         if self.in_flight_bytes == 0 {
             self.heard_at = now;
@@ -103,7 +103,7 @@ impl Sending {
         self.timeout_at.get_or_insert(now + self.trips.timeout(self.backoff));
     }
 
-    /// Returns the next packet to send again, with its number.
+    /// Returns the next packet to retransmit, with its number.
     pub fn next_again(&mut self, now: Time) -> Option<(u64, Bytes)> {
         while let Some(number) = self.again.pop_first() {
             let Some(sent) = self.get_mut(number).filter(|sent| !sent.is_acknowledged) else { continue };
@@ -122,9 +122,9 @@ impl Sending {
         self.sent.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Handles what the remote says has come: all numbers below `missing`, and `later` ones. `latest` is the end of the
-    /// number of the packet that came last: its round trip is measured. Returns false if a packet is named that was
-    /// never sent.
+    /// Handles an acknowledgement: all numbers below `missing`, and the `later` ones, were received. `latest` contains
+    /// the low bits of the number received last: its round trip is measured. Returns false if it acknowledges a packet
+    /// that was never sent.
     pub fn acknowledged(&mut self, now: Time, missing: u64, later: impl Iterator<Item = u64>, latest: u32) -> bool {
         let end = self.next();
         if missing > end {
@@ -147,7 +147,7 @@ impl Sending {
         true
     }
 
-    /// Notes that a packet has arrived. Returns whether that is new.
+    /// Records that a packet was acknowledged. Returns whether it was not acknowledged before.
     fn arrived(&mut self, now: Time, number: u64, latest: u64) -> bool {
         let Some(sent) = self.get_mut(number).filter(|sent| !sent.is_acknowledged) else { return false };
         sent.is_acknowledged = true;
@@ -157,7 +157,8 @@ impl Sending {
         if number == latest && !repeated {
             self.trips.measured(now.since(at));
         }
-        // While all that arrives was repeated, no round trip is known, and the timeout may be too short (Karn).
+        // While only retransmitted packets are acknowledged, no round trip is known, and the timeout may be too short
+        // (Karn's algorithm).
         if !repeated {
             self.backoff = 0;
         }
@@ -167,14 +168,14 @@ impl Sending {
         true
     }
 
-    /// Counts from the packet that has waited longest, but not from before now.
+    /// Sets the timeout from the oldest unacknowledged packet, but not earlier than from now.
     fn set_timeout(&mut self, now: Time) {
         let oldest = self.sent.iter().find(|sent| !sent.is_acknowledged).map(|sent| sent.at);
         self.timeout_at =
             oldest.map(|at| (at + self.trips.timeout(self.backoff)).max(now + self.trips.ack_delay() / 4));
     }
 
-    /// Handles a NACK: what it names is sent again, unless that has just happened.
+    /// Handles a NACK: marks the named packets for retransmission, unless they were just retransmitted.
     pub fn asked_for(&mut self, now: Time, first: u64, length: u16) {
         let patience = self.trips.smoothed().unwrap_or_default() / 2;
         let end = self.next();
@@ -187,7 +188,7 @@ impl Sending {
         }
     }
 
-    /// Marks the packets that have waited for longer than the timeout, if it is over.
+    /// Marks the packets that have waited longer than the timeout for retransmission, if it has expired.
     pub fn on_timer(&mut self, now: Time) {
         if self.timeout_at.is_none_or(|at| at > now) {
             return;

@@ -1,16 +1,16 @@
-//! The bit by which a sender asks for an acknowledgement at once (RFC 7053), set in a packet that the library has made.
+//! The immediate-acknowledgement bit (RFC 7053), set in a packet that the library has built.
 
 /// Length of the common header, in bytes: ports, tag and checksum.
 const HEADER_BYTES: usize = 12;
-/// Place of the checksum in it.
+/// Offset of the checksum in the header.
 const CHECKSUM: std::ops::Range<usize> = 8..12;
-/// Length of a chunk's header, in bytes: kind, flags and length.
+/// Length of a chunk header, in bytes: type, flags and length.
 pub const CHUNK_HEADER_BYTES: usize = 4;
 pub const KIND_DATA: u8 = 0;
 const FLAG_IMMEDIATE: u8 = 8;
-/// The polynomial of CRC32c (RFC 9260, appendix A), its bits reversed.
+/// The polynomial of CRC32c (RFC 9260, appendix A), bit-reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// Checksums of all bytes at eight distances from the end.
+/// Checksums of all byte values at eight distances from the end.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {
@@ -38,7 +38,7 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// Returns the CRC32c of some bytes, eight at a time.
+/// Returns the CRC32c of some bytes, computed eight bytes at a time.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0_u32;
     let (eights, rest) = bytes.as_chunks::<8>();
@@ -52,7 +52,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// Returns kind and place of each chunk of a packet.
+/// Returns the type and offset of each chunk of a packet.
 pub fn chunks(packet: &[u8]) -> impl Iterator<Item = (u8, usize)> {
     let mut at = HEADER_BYTES;
     std::iter::from_fn(move || {
@@ -63,7 +63,7 @@ pub fn chunks(packet: &[u8]) -> impl Iterator<Item = (u8, usize)> {
     })
 }
 
-/// Sets the bit in the last chunk of data, and the checksum. Returns false if there is no data.
+/// Sets the bit in the last data chunk, and updates the checksum. Returns false if there is no data chunk.
 pub fn ask(packet: &mut [u8]) -> bool {
     let last = chunks(packet).filter(|(kind, _)| *kind == KIND_DATA).last();
     let Some((_, place)) = last else { return false };

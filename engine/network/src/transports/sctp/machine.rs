@@ -21,29 +21,30 @@ const ORDINARY: u16 = 0;
 const BULK: u16 = 1;
 const LIFE: u16 = 2;
 const STREAMS: u16 = 3;
-/// Messages on the stream of life: the sender is there, or it leaves.
+/// Messages on the keep-alive stream: the sender is alive, or it closes the association.
 const HERE: u8 = 1;
 const GONE: u8 = 2;
-/// Headers of a packet and of its chunk of data, in bytes, rounded up to whole words.
+/// Headers of a packet and of its data chunk, in bytes, rounded up to whole words.
 const HEADER_BYTES: usize = 12 + 16 + 4;
-/// What the library leaves out of account when it puts several chunks into one packet: the header of the last one, and
-/// up to three bytes of padding behind each. Enough for 16 chunks.
+/// Bytes that the library ignores when it bundles several chunks into one packet: the header of the last one, and up to
+/// three bytes of padding per chunk. Enough for 16 chunks.
 const BUNDLING_BYTES: usize = 16 + 16 * 3;
-/// What an end assumes of the other's window until the first acknowledgement says it, in bytes.
+/// Receive window that an end assumes for the other until the first acknowledgement announces it, in bytes.
 const FIRST_WINDOW_BYTES: u32 = 64 << 10;
-/// Bytes of bulk given to the library in one go: what a later frame waits for at most.
+/// Bulk bytes passed to the library at once: the most that a later frame waits for.
 const BULK_STEP_BYTES: usize = 16 << 10;
-/// Smallest timeout of the profile `auto`, in milliseconds: the library counts whole ones, and knows no margin.
+/// Minimum timeout of the profile `auto`, in milliseconds: the library counts whole milliseconds, and has no margin.
 const AUTO_RTO_MIN_MS: u64 = 5;
-/// Tags of the end that dialled and of the other: no secrets, since the channel below proves the sender.
+/// Verification tags of the dialling and the accepting end. They need not be secret, since the channel below proves the
+/// sender.
 const TAGS: [u32; 2] = [1, 2];
-/// First number of a chunk of data in each direction.
+/// First TSN in each direction.
 const FIRST_NUMBER: u32 = 1;
-/// A chunk that begins an association (RFC 9260, section 3.3.2), and its length in bytes.
+/// Type of the INIT chunk (RFC 9260, section 3.3.2), and its length in bytes.
 const KIND_INIT: u8 = 1;
 const INIT_BYTES: u16 = 20;
 
-/// Returns the chunk with which an end would begin.
+/// Returns the INIT chunk that an end would send.
 fn init(tag: u32, window_bytes: u32) -> Bytes {
     let mut chunk = BytesMut::with_capacity(INIT_BYTES.into());
     chunk.put_u8(KIND_INIT);
@@ -57,28 +58,28 @@ fn init(tag: u32, window_bytes: u32) -> Bytes {
     chunk.freeze()
 }
 
-/// One end of an association of SCTP.
+/// One end of an SCTP association.
 pub struct SctpMachine {
     endpoint: Endpoint,
-    /// Until the channel below is established.
+    /// Present until the channel below is established.
     client: Option<ClientConfig>,
     association: Option<(AssociationHandle, Association)>,
-    /// Bytes of a message: it fits in a packet.
+    /// Maximum bytes of a message, so that it fits in a packet.
     message_bytes: usize,
-    /// The same if the path carries only shorter packets than that. The library may still bundle several messages.
+    /// The same for a path that carries only shorter packets. The library may still bundle several messages.
     short_message_bytes: Option<usize>,
     window_bytes: usize,
     keepalive: Duration,
     silence: Duration,
-    /// Time of the latest packet of the remote.
+    /// Time of the remote's latest packet.
     heard: Time,
-    /// Time of the latest sign of life.
+    /// Time of the latest keep-alive sent.
     shown: Time,
     ordinary_out: SendLane,
     bulk_out: SendLane,
     /// Bytes that the library holds, sent or not.
     held: usize,
-    /// Bytes that the library held when it took no more bulk.
+    /// Bytes that the library held when it accepted no more bulk.
     full_at: Option<usize>,
     ordinary_in: FrameBuffer,
     bulk_in: FrameBuffer,
@@ -88,7 +89,8 @@ pub struct SctpMachine {
 }
 
 impl SctpMachine {
-    /// Creates an end that begins when the channel below is established. `room` is the longest packet, in bytes.
+    /// Creates an end that begins when the channel below is established. `room` is the MTU budget: the longest packet,
+    /// in bytes.
     pub fn new(side: Side, settings: &WireSettings, room: usize) -> SctpMachine {
         let (bounds, window) = (settings.retransmission.bounds(), settings.retransmission.window_bytes);
         let window_bytes = u32::try_from(window).unwrap_or(u32::MAX);
@@ -132,7 +134,7 @@ impl SctpMachine {
         }
     }
 
-    /// Performs a step, and whatever follows from it.
+    /// Performs a step and everything that follows from it.
     fn step(
         &mut self,
         now: Time,
@@ -158,7 +160,7 @@ impl SctpMachine {
         };
     }
 
-    /// Returns the time after which silence means that the remote is gone: some signs of life must have been asked for.
+    /// Returns the time after which a silent remote is considered dead, long enough for several keep-alives.
     fn silence_limit(&self) -> Duration {
         self.silence.max(2 * self.keepalive)
     }
@@ -234,7 +236,7 @@ impl SctpMachine {
         written.map(drop).map_err(|_| Loss::Violation("it ended one of its streams"))
     }
 
-    /// Gives waiting frames to the library, and sends its packets: those of bulk as fast as they leave.
+    /// Passes queued frames to the library, bulk only as fast as it is sent, and sends the library's packets.
     fn write(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
         if self.association.is_none() {
             return Ok(());
@@ -276,7 +278,7 @@ impl SctpMachine {
         Ok(())
     }
 
-    /// Sends what the library wants to. Returns the place of the last packet among the outputs.
+    /// Sends the library's packets. Returns the index of the last one among the outputs.
     fn transmit(&mut self, now: Time, out: &mut Vec<Output>) -> Option<usize> {
         let (_, association) = self.association.as_mut()?;
         let mut last = None;
@@ -304,7 +306,7 @@ impl SctpMachine {
     }
 }
 
-/// Asks for an acknowledgement in the last packet of a burst.
+/// Requests an acknowledgement in the last packet of a burst.
 fn ask_for_acknowledgement(out: &mut [Output], last: Option<usize>) {
     if let Some(Output::Packet(packet)) = last.map(|at| &mut out[at]) {
         let mut bytes = BytesMut::from(std::mem::take(packet));

@@ -1,15 +1,15 @@
-//! SCTP (RFC 9260) as a machine over packets, in user space: over UDP as RFC 6951 has it, and over whatever channel is
+//! SCTP (RFC 9260) as a machine over packets, in user space: over UDP as in RFC 6951, with an optional channel in
 //! between, such as DTLS (RFC 6083).
 //!
-//! **Streams.** One for ordinary frames, one for bulk, and one for signs of life, so that none waits for a lost packet
-//! of another. Bulk is given to the library only as fast as it leaves, since the library sends in one order.
+//! **Streams.** One for ordinary frames, one for bulk, and one for keep-alives, so that none waits for a lost packet of
+//! another. Bulk is passed to the library only as fast as it is sent, since the library sends all streams in one order.
 //!
-//! **The beginning.** The channel below has proved who both ends are and that the addresses are theirs, so a handshake
-//! of SCTP would prove nothing more: both ends begin with the association established, from agreed first numbers.
+//! **Setup.** The channel below has authenticated both ends and their addresses, so an SCTP handshake would prove
+//! nothing more. Both ends begin with an established association and fixed initial TSNs.
 //!
-//! **Acknowledgements.** The library delays them by 200 ms, whatever is configured; with a smaller timeout, each lone
-//! packet would be sent twice. So the sender sets the bit of RFC 7053 in the last packet of each burst, which its
-//! receiver acknowledges at once (ADR 067).
+//! **Acknowledgements.** The library always delays them by 200 ms; with a shorter timeout, each lone packet would be
+//! sent twice. So the sender sets the bit of RFC 7053 in the last packet of each burst, which makes the receiver
+//! acknowledge it at once (ADR 067).
 
 mod immediate;
 mod machine;
@@ -20,7 +20,7 @@ use crate::transports::carrier::{Association, TransportProfile, above_channel};
 use crate::transports::config::WireSettings;
 use machine::SctpMachine;
 
-/// SCTP as a kind of transport.
+/// SCTP as a transport kind.
 pub(crate) struct Sctp;
 
 static PROFILE: TransportProfile = TransportProfile {

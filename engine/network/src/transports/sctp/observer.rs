@@ -1,26 +1,26 @@
-//! What the library of SCTP does not tell: which packets it sends again, and round trips. Both are read from the chunks
-//! that pass.
+//! Retransmissions and round trips, which the SCTP library does not report. Both are derived from the chunks sent and
+//! received.
 
 use super::immediate::{CHUNK_HEADER_BYTES, KIND_DATA, chunks};
 use crate::transports::retransmission::{Bounds, RoundTrips};
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Kind of a selective acknowledgement (RFC 9260, section 3.3.4).
+/// Type of the selective acknowledgement chunk (RFC 9260, section 3.3.4).
 const KIND_SACK: u8 = 3;
-/// Places after a chunk's header: of the number up to which all has come, and of the number of blocks beyond it.
+/// Offsets after the chunk header: of the cumulative TSN, and of the number of gap blocks.
 const CUMULATIVE_AT: usize = 0;
 const BLOCK_COUNT_AT: usize = 8;
 const BLOCKS_AT: usize = 12;
 const BLOCK_BYTES: usize = 4;
 
-/// Reads along what one end sends and receives.
+/// Observes the packets that one end sends and receives.
 pub struct Observer {
-    /// Highest number of a chunk of data that was sent.
+    /// Highest TSN sent.
     highest: Option<u32>,
-    /// Packets with a chunk that had been sent before.
+    /// Packets that contain a retransmitted chunk.
     pub repeated: u64,
-    /// The chunk whose acknowledgement is awaited, and when it was sent.
+    /// The TSN whose acknowledgement is being timed, and when it was sent.
     timed: Option<(u32, Time)>,
     trips: RoundTrips,
 }
@@ -30,19 +30,19 @@ impl Observer {
         Observer { highest: None, repeated: 0, timed: None, trips: RoundTrips::new(bounds) }
     }
 
-    /// Returns the smoothed round trip; `None` before the first measurement.
+    /// Returns the smoothed round-trip time; `None` before the first measurement.
     pub fn round_trip(&self) -> Option<Duration> {
         self.trips.smoothed()
     }
 
-    /// Notes a packet that leaves.
+    /// Records an outgoing packet.
     pub fn sent(&mut self, now: Time, packet: &[u8]) {
         let mut is_repeated = false;
         let data = chunks(packet).filter(|(kind, _)| *kind == KIND_DATA);
         for number in data.filter_map(|(_, at)| number_at(packet, at + CHUNK_HEADER_BYTES)) {
             if self.highest.is_some_and(|highest| !is_after(number, highest)) {
                 is_repeated = true;
-                // An acknowledgement would not say which of the two has come (Karn).
+                // An acknowledgement would not tell which of the two arrived (Karn's algorithm).
                 self.timed = self.timed.filter(|(timed, _)| *timed != number);
             } else {
                 self.highest = Some(number);
@@ -52,7 +52,7 @@ impl Observer {
         self.repeated += u64::from(is_repeated);
     }
 
-    /// Notes a packet that has come.
+    /// Records a received packet.
     pub fn received(&mut self, now: Time, packet: &[u8]) {
         let Some((number, sent)) = self.timed else { return };
         let mut acknowledgements = chunks(packet).filter(|(kind, _)| *kind == KIND_SACK);
@@ -63,7 +63,7 @@ impl Observer {
     }
 }
 
-/// Returns whether the acknowledgement at a place names a number.
+/// Returns whether the acknowledgement at this offset covers a TSN.
 fn acknowledges(packet: &[u8], at: usize, number: u32) -> bool {
     let Some(cumulative) = number_at(packet, at + CUMULATIVE_AT) else { return false };
     if !is_after(number, cumulative) {
@@ -78,7 +78,7 @@ fn acknowledges(packet: &[u8], at: usize, number: u32) -> bool {
     ranges.any(|range| range.contains(&distance))
 }
 
-/// Returns whether a number comes after another one, in the arithmetic of RFC 1982.
+/// Returns whether one TSN follows another, in serial number arithmetic (RFC 1982).
 fn is_after(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() > 0
 }

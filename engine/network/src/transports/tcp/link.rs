@@ -19,17 +19,17 @@ use std::time::{Duration, Instant};
 
 /// Makes a write on a closed stream return an error instead of raising a signal.
 const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
-/// Bytes read at a time if the channel has to open them.
+/// Bytes read at a time if the channel has to decrypt them.
 const CHANNEL_READ_BYTES: usize = 16 << 10;
-/// Plaintext sealed ahead of the socket: enough for one system call.
+/// Plaintext encrypted ahead of the socket: enough for one system call.
 const SEAL_AHEAD_BYTES: usize = 256 << 10;
 
-/// State after a round of reads.
+/// Result of a round of reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The socket is empty; an event will report more.
+    /// The socket is empty; an event will report new data.
     Drained,
-    /// The budget is spent; no event will report the rest.
+    /// The read budget is spent; no event will report the rest.
     More,
 }
 
@@ -44,9 +44,9 @@ pub struct Link {
     unacknowledged: (Stuck, u64),
     /// The socket is full; an event will report when it is writable.
     pub blocked: bool,
-    /// Registered for writability events.
+    /// Whether it is registered for writability events.
     pub watches_writable: bool,
-    /// Registered with the poll of clients' links.
+    /// Whether it is registered with the separate poll of client links.
     pub is_apart: bool,
     channel: Box<dyn Channel>,
     transparent: bool,
@@ -111,7 +111,7 @@ impl Linked for Link {
     }
 }
 
-/// Returns whether a frame may join a queue of `waiting` bytes. An empty queue takes a frame of any size.
+/// Returns whether a frame may join a queue of `waiting` bytes. An empty queue accepts a frame of any size.
 fn fits(waiting: usize, frame: &Bytes, max_bytes: usize) -> bool {
     waiting == 0 || waiting + crate::transports::framing::HEADER_BYTES + frame.len() <= max_bytes
 }
@@ -241,7 +241,7 @@ impl Link {
         (total, SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], SEND_FLAGS))
     }
 
-    /// Returns as much as the protocol takes at once.
+    /// Returns the longest prefix that the protocol accepts in one write.
     fn piece<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[..self.protocol.message_bytes().map_or(bytes.len(), |most| most.min(bytes.len()))]
     }
@@ -261,7 +261,7 @@ impl Link {
         }
     }
 
-    /// Seals queued frames, for channels that change the bytes. A frame counts as sent once it is sealed.
+    /// Encrypts queued frames, for channels that change the bytes. A frame counts as sent once it is encrypted.
     fn seal_queue(&mut self, counters: &mut Counters) {
         while !self.queue.is_empty() && self.outgoing.len() < SEAL_AHEAD_BYTES {
             self.queue.stage();
@@ -290,7 +290,7 @@ impl Link {
     }
 
     /// Reads frames until the socket is empty or about `budget` bytes have been read. A short read means that the
-    /// socket is empty; only if the remote is `closing` may the end of the stream follow without a separate event.
+    /// socket is empty. If the remote is `closing`, the end of the stream may follow without a separate event.
     pub fn read_frames(
         &mut self,
         remote: Remote,
@@ -309,7 +309,7 @@ impl Link {
                 self.channel.receive(&mut self.wire, self.frames.bytes_mut(), &mut self.outgoing)?;
             }
             self.take_frames(remote, counters, events)?;
-            // A message of SCTP ends a read, whatever follows.
+            // With SCTP, the end of a message ends a read even if more data follows.
             if count < room && !closing && self.protocol.message_bytes().is_none() {
                 return Ok(Reading::Drained);
             }
@@ -338,18 +338,18 @@ impl Link {
         Ok(())
     }
 
-    /// Reads once, directly into the frame buffer. Returns the number of bytes read and the room there was, or `None`
-    /// if the socket is empty.
+    /// Reads once, directly into the frame buffer. Returns the bytes read and the buffer's free space, or `None` if the
+    /// socket is empty.
     fn read_plain(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         let room = self.frames.spare();
         let wanted = room.len();
         let Some(count) = receive(&self.socket, room)? else { return Ok(None) };
-        // SAFETY: the kernel filled the first `count` bytes of the room.
+        // SAFETY: the kernel filled the first `count` bytes of the buffer.
         unsafe { self.frames.filled(count) };
         Ok(Some((count, wanted)))
     }
 
-    /// Reads once into the buffer for the channel to open, with the same results as [`Link::read_plain`].
+    /// Reads once into the buffer that the channel decrypts, with the same results as [`Link::read_plain`].
     fn read_wire(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         self.wire.reserve(CHANNEL_READ_BYTES);
         let room = self.wire.spare_capacity_mut();
@@ -370,14 +370,14 @@ fn receive(socket: &TcpStream, room: &mut [MaybeUninit<u8>]) -> Result<Option<us
             Ok(count) => return Ok(Some(count)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            // SCTP says so of an association that the remote has ended.
+            // SCTP reports this error for an association that the remote has ended.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => return Err(LinkError::Closed),
             Err(error) => return Err(LinkError::Io(error)),
         }
     }
 }
 
-/// Returns how many of the first slices have at most `most` bytes together, and their bytes.
+/// Returns how many of the first slices contain at most `most` bytes together, and their total.
 fn first_slices(slices: &[IoSlice<'_>], most: usize) -> (usize, usize) {
     let mut total = 0;
     let count = slices.iter().take_while(|slice| {

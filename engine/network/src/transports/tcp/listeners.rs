@@ -1,4 +1,4 @@
-//! Listeners of a transport: one for peers, one for clients, one for operators, so that a firewall can tell them apart.
+//! Listeners of a transport: one each for peers, clients and operators, so that a firewall can tell them apart.
 
 use super::sockets::{self, Protocol};
 use crate::transports::Endpoints;
@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 struct OpenListener {
     audience: Audience,
     listener: TcpListener,
-    /// More connections may be waiting, for which no further event comes.
+    /// Whether more connections may be pending, for which no further event is reported.
     accepts_more: bool,
 }
 
-/// Listeners of one transport. The token of each is its position.
+/// Listeners of one transport. The token of each is its index.
 #[derive(Default)]
 pub struct Listeners(Vec<OpenListener>);
 
@@ -33,7 +33,7 @@ impl Listeners {
         registry: &Registry,
     ) -> Result<Listeners, SetupError> {
         let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
-        // Operators first, so that they get in no matter how many others dial.
+        // Operators first, so that they are accepted even if many others dial.
         let listeners = [
             (Audience::Operators, endpoints.operators),
             (peers, endpoints.peers),
@@ -62,20 +62,20 @@ impl Listeners {
         open.listener.local_addr().ok()
     }
 
-    /// Notes that a connection is waiting at the listener with this token.
+    /// Notes that a connection is pending at the listener with this token.
     pub fn on_connection(&mut self, token: usize) {
-        // No listener is left once they are closed.
+        // After the listeners are closed, none is left.
         if let Some(open) = self.0.get_mut(token) {
             open.accepts_more = true;
         }
     }
 
-    /// Returns whether a connection may be waiting.
+    /// Returns whether a connection may be pending.
     pub fn accepts_more(&self) -> bool {
         self.0.iter().any(|open| open.accepts_more)
     }
 
-    /// Accepts the next waiting connection, or returns the operating system's error; `None` if none is waiting.
+    /// Accepts the next pending connection, or returns the operating system's error; `None` if none is pending.
     pub fn accept(&mut self) -> Option<(Audience, io::Result<(TcpStream, SocketAddr)>)> {
         for open in self.0.iter_mut().filter(|open| open.accepts_more) {
             loop {

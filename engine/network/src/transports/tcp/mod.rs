@@ -34,14 +34,14 @@ pub(crate) use sockets::UNSENT_BYTES;
 
 /// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_LISTENERS);
-/// Token of the poll of clients' links.
+/// Token of the poll of client links.
 const CLIENTS: Token = Token(MAX_LISTENERS + 1);
 /// Token of the link at index 0.
 const FIRST_LINK: usize = MAX_LISTENERS + 2;
 
-/// Maximum number of events taken from the kernel in one poll; the rest is left to the next.
+/// Maximum number of events taken from the kernel per poll; the rest is left to the next.
 const MAX_READY: usize = 256;
-/// TCP as a kind of transport.
+/// TCP as a transport kind.
 pub(crate) struct Tcp;
 
 static PROFILE: TransportProfile = TransportProfile {
@@ -83,14 +83,14 @@ impl Carrier for Tcp {
     }
 }
 
-/// A [`Transport`] over TCP, or over the kernel's SCTP in its place.
+/// A [`Transport`] over TCP, or over the kernel's SCTP.
 pub struct TcpTransport {
     protocol: Protocol,
     poll: Waiting,
     ready: mio::Events,
     waker: Arc<dyn Fn() + Send + Sync>,
     listeners: Listeners,
-    /// Time to accept again after the process ran out of descriptors.
+    /// Time to resume accepting after the process ran out of descriptors.
     accept_at: Option<Instant>,
     channels: Box<dyn ChannelFactory>,
     tcp: TcpConfig,
@@ -98,7 +98,7 @@ pub struct TcpTransport {
 }
 
 impl TcpTransport {
-    /// Creates the transport of the replica that `channels` represent.
+    /// Creates the transport of the replica that `channels` represents.
     pub fn replica(
         committee: &Committee,
         endpoints: impl Into<Endpoints>,
@@ -112,7 +112,7 @@ impl TcpTransport {
         TcpTransport::replica_over(Protocol::Tcp, committee, endpoints, channels, config.into())
     }
 
-    /// Binds the address of the replica that `channels` represent; `None` if they represent none.
+    /// Binds the address of the replica that `channels` represents; `None` if it represents none.
     fn bind_own_address(
         committee: &Committee,
         channels: &impl ChannelFactory,
@@ -141,7 +141,7 @@ impl TcpTransport {
         TcpTransport::new(protocol, committee, endpoints, Box::new(channels), config)
     }
 
-    /// Creates the transport of the client that `channels` represent: it dials every replica, and redials lost links.
+    /// Creates the transport of the client that `channels` represents: it dials every replica, and redials lost links.
     pub fn client(
         committee: &Committee,
         channels: impl ChannelFactory + 'static,
@@ -173,7 +173,7 @@ impl TcpTransport {
         let poll = Waiting::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            // This fails only if the descriptor is gone, and then no one is waiting.
+            // This fails only if the descriptor is closed, and then nobody is waiting.
             let _ = waker.wake();
         });
         let listeners = Listeners::open(endpoints, &config.tcp, &protocol, poll.registry())?;
@@ -250,7 +250,7 @@ impl Transport for TcpTransport {
 
     fn close(&mut self, link: LinkId, why: String) {
         if let Some(found) = self.links.table.get_mut(link) {
-            // Anything that cannot be written now is lost with the link, so the error does not matter.
+            // Data that cannot be written now is lost with the link, so the error does not matter.
             let _ = found.flush(&mut self.links.counters);
         }
         self.links.close(link, why);

@@ -1,5 +1,5 @@
-//! The kernel's SCTP (RFC 9260): one-to-one sockets with one stream, which carry bytes in order as TCP does. A message
-//! of SCTP is only a piece of these bytes.
+//! The kernel's SCTP (RFC 9260): one-to-one sockets with one stream, which carry bytes in order as TCP does. SCTP's
+//! message boundaries have no meaning here.
 
 use super::TcpTransport;
 use super::sctp_sockets::socket;
@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-/// The kernel's SCTP as a kind of transport.
+/// The kernel's SCTP as a transport kind.
 pub(crate) struct KernelSctp;
 
 static PROFILE: TransportProfile = TransportProfile {
@@ -62,7 +62,7 @@ impl Carrier for KernelSctp {
         end: ChannelConfig,
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError> {
-        // A kernel without SCTP is an error now, not at each attempt to dial.
+        // A kernel without SCTP must fail here, not at each dial.
         socket(Domain::IPV4)?;
         Ok(Box::new(TcpTransport::client_over(protocol(&settings), committee, end, settings)?))
     }
@@ -76,7 +76,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket(Domain::for_address(address))?;
     socket.set_reuse_address(true)?;
     socket.bind(&SockAddr::from(address))?;
-    // Until the transport takes over, nobody is accepted, but the port is taken.
+    // This reserves the port. Nobody is accepted before the transport takes over.
     socket.listen(1)?;
     Ok(socket.into())
 }

@@ -1,4 +1,4 @@
-//! The work of a poll before and after its wait: timers, dialling, accepting, reading, writing, and ending links.
+//! Work of a poll before and after its wait: timers, dialling, accepting, reading, writing, and ending links.
 
 use super::link::Reading;
 use super::*;
@@ -8,9 +8,9 @@ use crate::transports::links::index;
 use quorate_types::stages::{MessageKind, Stage};
 use quorate_types::{Lane, ReplicaReply, encode_message};
 
-/// Maximum number of streams accepted in one poll; the rest is left to the next.
+/// Maximum number of streams accepted per poll; the rest is left to the next.
 const MAX_ACCEPTED: usize = 64;
-/// Pause before accepting again after the process ran out of descriptors.
+/// Pause before accepting resumes after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Readiness of a link.
@@ -23,7 +23,7 @@ struct Readiness {
 }
 
 impl TcpTransport {
-    /// Writes what was queued since the last poll.
+    /// Writes frames queued since the last poll.
     pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>) {
         for at in 0..self.links.dirty.len() {
             let id = self.links.dirty[at];
@@ -41,7 +41,7 @@ impl TcpTransport {
         self.links.dirty.clear();
     }
 
-    /// Writes the queue of a replica's link. Returns false if it is another link, or failed: the next poll
+    /// Writes the queue of a replica's link. Returns false if the link is not a replica's, or failed: the next poll
     /// writes or ends it.
     pub(super) fn is_written(&mut self, id: LinkId) -> bool {
         let Links { table, memory, counters, .. } = &mut self.links;
@@ -61,7 +61,7 @@ impl TcpTransport {
         for id in std::mem::take(&mut self.links.unread) {
             if let Some(link) = self.links.table.get_mut(id) {
                 link.unread = false;
-                // Whether the remote closed in the meantime is not recorded, so read to the end.
+                // It is not recorded whether the remote has closed, so read to the end.
                 let readiness = Readiness { readable: true, writable: false, closing: true };
                 self.serve_link(index(id), readiness, events);
             }
@@ -104,7 +104,7 @@ impl TcpTransport {
             Err(why) => {
                 match &why {
                     LinkError::FrameTooLong(long) => self.say_why(&mut link, long),
-                    // The remote's last frames may say why it has ended the link.
+                    // The remote's last frames may contain the reason why it ended the link.
                     LinkError::Io(_) => self.read_rest(&mut link, events),
                     _ => {}
                 }
@@ -113,7 +113,7 @@ impl TcpTransport {
         }
     }
 
-    /// Tells a client whose frame is too long so before its link ends, as far as its socket takes it.
+    /// Sends a client whose frame is too long the reason before its link ends, as far as its socket accepts it.
     fn say_why(&mut self, link: &mut Link, long: &FrameTooLong) {
         if let Some(Remote::Client(_)) = link.remote() {
             let [bytes, max_bytes] = [long.bytes, long.limit].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -141,7 +141,7 @@ impl TcpTransport {
         if link.phase == Phase::Handshake {
             let authenticated = link.read_handshake(&mut self.links.counters);
             if link.has_outgoing() {
-                // After a refusal, this sends the remote the reason; it does not matter if the write fails.
+                // After a refusal, this sends the remote the reason; a failed write does not matter.
                 let flushed = self.flush(link);
                 if authenticated.is_ok() {
                     flushed?;
@@ -179,7 +179,7 @@ impl TcpTransport {
         let (budget, into) = match remote {
             Remote::Replica(_) | Remote::Operator(_) => (budget, events),
             Remote::Client(_) => match budget.min(self.links.memory.room(link)) {
-                // The remote has left while its frames wait: no one would read the answers.
+                // The remote has disconnected before its frames were served: nobody would read the answers.
                 0 if link.has_closed => return Err(LinkError::Abandoned),
                 0 => {
                     self.links.pause(link);
@@ -208,7 +208,7 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Reads what a remote sent before its stream failed, within one budget.
+    /// Reads data that a remote sent before its stream failed, within one read budget.
     fn read_rest(&mut self, link: &mut Link, events: &mut Vec<Event>) {
         if let Phase::Established(remote) = link.phase {
             let budget = self.links.config.read_budget_bytes;
@@ -221,7 +221,7 @@ impl TcpTransport {
         }
     }
 
-    /// Runs the timers that are due: accepts again, times out handshakes and dials.
+    /// Fires the due timers: resumes accepting, times out handshakes and dials.
     pub(super) fn run_timers(&mut self, now: Instant, events: &mut Vec<Event>) {
         if !self.links.is_due(now) {
             return;
@@ -299,7 +299,7 @@ impl TcpTransport {
                     let address = self.listeners.address(&[audience]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.links.refuse(address.into(), None, LinkError::Io(error));
                     // Free the descriptor of a remote that has sent nothing genuine, for the disk or for a genuine
-                    // newcomer.
+                    // client.
                     let _ = self.links.evict_oldest(|_| true) || self.links.cut_idle(LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
                     self.links.due(self.accept_at);
@@ -327,7 +327,8 @@ fn flush(link: &mut Link, poll: &Waiting, counters: &mut Counters) -> Result<(),
         flushed?;
     }
     if link.blocked && !link.watches_writable {
-        // The link stays registered: the kernel reports room only after there was none, so an idle link costs nothing.
+        // The link stays registered: the kernel reports free space only after the socket was full, so an idle link
+        // costs nothing.
         let token = Token(FIRST_LINK + index(link.id));
         let registry = poll.registry_of(link.is_apart);
         registry.reregister(&mut link.socket, token, Interest::READABLE | Interest::WRITABLE).map_err(LinkError::Io)?;
@@ -336,8 +337,8 @@ fn flush(link: &mut Link, poll: &Waiting, counters: &mut Counters) -> Result<(),
     Ok(())
 }
 
-/// Returns the kind of message that a client's link carries. One read or write of a replica's link moves messages of
-/// several kinds.
+/// Returns the message kind to which I/O on a link is attributed: `of_client` for clients. One read or write of a
+/// replica's link moves messages of several kinds.
 fn kind_of(remote: Option<Remote>, of_client: MessageKind) -> MessageKind {
     match remote {
         Some(Remote::Client(_)) => of_client,

@@ -10,27 +10,27 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Maximum number of connections waiting to be accepted: a whole committee and a burst of clients.
+/// Maximum number of connections pending to be accepted: a whole committee and a burst of clients.
 const BACKLOG: libc::c_int = 1_024;
 /// Keep-alive probes sent within `silent_remote_ms`.
 const PROBES: u64 = 4;
 
-/// Unsent bytes of one link with bulk frames that the kernel accepts.
+/// Maximum unsent bytes that the kernel accepts on a link with bulk frames.
 pub const UNSENT_BYTES: usize = 64 << 10;
 
-/// Longest message given to SCTP at once. The kernel takes a message whole or not at all.
+/// Longest message passed to SCTP at once. The kernel accepts a message entirely or not at all.
 pub const SCTP_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Protocol of the kernel below the streams.
+/// Kernel protocol below the streams.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
     Tcp,
-    /// With these times of retransmission.
+    /// With these retransmission times.
     Sctp(Bounds),
 }
 
 impl Protocol {
-    /// Returns the most bytes of one write; `None` if the kernel takes a part of any number.
+    /// Returns the maximum bytes of one write; `None` if the kernel accepts partial writes of any size.
     pub fn message_bytes(&self) -> Option<usize> {
         match self {
             Protocol::Tcp => None,
@@ -38,7 +38,8 @@ impl Protocol {
         }
     }
 
-    /// Returns whether sent data has to be sent again, or, over SCTP, waits; and a number that grows when some arrives.
+    /// Returns whether sent data must be retransmitted or, over SCTP, is unacknowledged; and a number that grows with
+    /// acknowledgements.
     pub fn trouble(&self, stream: &TcpStream) -> (bool, u64) {
         match self {
             Protocol::Tcp => (is_repeating(stream), 0),
@@ -46,16 +47,15 @@ impl Protocol {
         }
     }
 
-    /// Makes the kernel take no more data while it has [`UNSENT_BYTES`] that it has not sent, so that urgent frames
-    /// overtake the others in the link's own queue. Without that option, as over SCTP, or if it fails, they only wait
-    /// longer.
+    /// Makes the kernel refuse more data while it holds [`UNSENT_BYTES`] unsent, so that urgent frames overtake others
+    /// in the link's own queue. Without that option, as over SCTP, or if it fails, urgent frames only wait longer.
     pub fn limit_unsent(&self, stream: &TcpStream) {
         if let Protocol::Tcp = self {
             limit_unsent(stream);
         }
     }
 
-    /// Returns the kernel's smoothed round trip.
+    /// Returns the kernel's smoothed round-trip time.
     pub fn round_trip(&self, stream: &TcpStream) -> Option<Duration> {
         match self {
             Protocol::Tcp => round_trip(stream),
@@ -99,7 +99,8 @@ pub fn dial(address: SocketAddr, config: &TcpConfig, protocol: &Protocol) -> io:
     Ok(stream)
 }
 
-/// Sets the options that every stream needs. SCTP's are those of its listener, and its signs of life are its own.
+/// Sets the options that every stream needs. An SCTP stream inherits them from its listener, and SCTP has its own
+/// heartbeats.
 pub fn set_stream(stream: &TcpStream, config: &TcpConfig, protocol: &Protocol) -> io::Result<()> {
     let Protocol::Tcp = protocol else { return Ok(()) };
     let socket = SockRef::from(stream);
@@ -138,7 +139,7 @@ fn is_repeating(stream: &TcpStream) -> bool {
     info(stream).is_some_and(|info| info.tcpi_retransmits > 0)
 }
 
-/// Returns the kernel's smoothed round trip.
+/// Returns the kernel's smoothed round-trip time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn round_trip(stream: &TcpStream) -> Option<Duration> {
     let smoothed_us = info(stream)?.tcpi_rtt;
@@ -163,7 +164,7 @@ fn is_repeating(_: &TcpStream) -> bool {
     false
 }
 
-/// Other kernels have other interfaces for it.
+/// Other kernels report it through other interfaces.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn round_trip(_: &TcpStream) -> Option<Duration> {
     None

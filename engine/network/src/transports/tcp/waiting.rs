@@ -1,4 +1,5 @@
-//! The wait for events of the kernel: clients' links apart from all others, so that the others alone can end it.
+//! The wait for kernel events. Client links have a separate poll, so that only the other links end the wait while
+//! clients are deferred.
 
 use super::{CLIENTS, MAX_READY};
 use mio::net::TcpStream;
@@ -8,11 +9,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Below this, a wait ends on time. The kernel rounds the others up to whole milliseconds.
+/// Waits shorter than this end on time. The kernel rounds longer ones up to whole milliseconds.
 const PRECISE_BELOW: Duration = Duration::from_millis(10);
 
-/// Two polls: one of clients' links, and one of everything else. Unless clients are deferred, the second watches the
-/// first, so that a client's link also ends its wait.
+/// Two polls: one for client links, and one for everything else. Unless clients are deferred, the second watches the
+/// first, so that a client link also ends its wait.
 pub struct Waiting {
     others: Poll,
     clients: Poll,
@@ -32,7 +33,7 @@ impl Waiting {
         Ok(waiting)
     }
 
-    /// Returns the registry of everything but clients' links.
+    /// Returns the registry of everything except client links.
     pub fn registry(&self) -> &Registry {
         self.others.registry()
     }
@@ -41,7 +42,7 @@ impl Waiting {
         if is_apart { self.clients.registry() } else { self.others.registry() }
     }
 
-    /// Moves a stream that turned out to be a client's. It is watched for data only.
+    /// Moves a stream that turned out to be a client's to the separate poll. It is watched for readability only.
     pub fn set_apart(&mut self, socket: &mut TcpStream, token: Token) -> io::Result<()> {
         self.others.registry().deregister(socket)?;
         self.clients.registry().register(socket, token, Interest::READABLE)
@@ -51,7 +52,7 @@ impl Waiting {
         self.patience = patience;
     }
 
-    /// Notes that a client's link is ready.
+    /// Notes that a client link is ready.
     pub fn on_clients(&mut self) {
         self.has_clients = true;
     }
@@ -72,7 +73,7 @@ impl Waiting {
         poll(&mut self.others, ready, timeout)
     }
 
-    /// Takes the events of clients' links, and returns whether there were any.
+    /// Takes the events of client links, and returns whether there were any.
     pub fn take_clients(&mut self, ready: &mut Events) -> io::Result<bool> {
         if self.is_watching && !std::mem::take(&mut self.has_clients) {
             return Ok(false);
@@ -94,11 +95,11 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits until there are events or the time is over, to the kernel's timer slack of some 50 microseconds.
+    /// Waits until there are events or the time has passed, to the kernel's timer slack of about 50 microseconds.
     fn wait_precisely(&self, time: Duration) -> io::Result<()> {
         let mut descriptor = libc::pollfd { fd: self.others.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-        // SAFETY: both pointers are to values that live through the call, and there is one descriptor.
+        // SAFETY: both pointers are to values that outlive the call, and there is one descriptor.
         let answer = unsafe { libc::ppoll(&raw mut descriptor, 1, &raw const time, std::ptr::null()) };
         if answer >= 0 {
             return Ok(());

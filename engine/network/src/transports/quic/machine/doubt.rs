@@ -1,28 +1,30 @@
-//! Doubt about a remote that may have restarted: it cannot read packets of this connection, and says so in packets that
-//! nobody can read.
+//! Detection of a remote that may have restarted: it cannot read packets of this connection, and answers with packets
+//! that cannot be decrypted.
 
 use super::QuicMachine;
 use crate::channels::Loss;
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Questions that a doubtful remote answers with an unreadable packet before it counts as restarted.
+/// Number of acknowledgement requests that a remote answers with an unreadable packet before it is considered
+/// restarted.
 const MAX_QUESTIONS: u32 = 4;
-/// Time for the answer to a question, beyond a round trip and the longest delay of an acknowledgement.
+/// Time allowed for an answer, beyond a round trip and the maximum acknowledgement delay.
 const ANSWER_SLACK: Duration = Duration::from_millis(20);
 
 /// Doubt whether the remote still knows this connection.
 pub(super) struct Doubt {
-    /// Questions after which unreadable packets came, and no other.
+    /// Requests that were followed only by unreadable packets.
     questions: u32,
-    /// An unreadable packet has come since the last question.
+    /// Whether an unreadable packet has arrived since the last request.
     is_founded: bool,
-    /// Time of the next question.
+    /// Time of the next request.
     pub next: Time,
 }
 
 impl QuicMachine {
-    /// Notes whether a packet was readable. If it was not, the remote may have restarted: then it never answers.
+    /// Records whether a packet was readable. If not, the remote may have restarted, and then will never acknowledge
+    /// anything.
     pub(super) fn judge(&mut self, now: Time, is_short: bool) {
         let Some((_, connection)) = self.connection.as_mut().filter(|_| self.remote.is_some()) else { return };
         let frames = connection.stats().frame_rx;
@@ -43,7 +45,7 @@ impl QuicMachine {
         }
     }
 
-    /// Asks a doubtful remote once more for an acknowledgement.
+    /// Requests one more acknowledgement from a doubtful remote.
     fn ask(&mut self, now: Time) {
         if let (Some(doubt), Some((_, connection))) = (&mut self.doubt, &mut self.connection) {
             connection.ping();
@@ -52,7 +54,7 @@ impl QuicMachine {
         }
     }
 
-    /// Asks again when it is time.
+    /// Sends the next request when it is due.
     ///
     /// # Errors
     /// [`Loss::Restarted`] if every answer was unreadable.
