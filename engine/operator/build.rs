@@ -1,4 +1,4 @@
-//! Records in the binary how it was built. Works without git and without network access.
+//! Records build information in the binary. Works without git and without network access.
 
 use std::env;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn main() {
         println!("cargo::rustc-env={name}={}", value.unwrap_or_else(|| "unknown".to_owned()));
     }
     println!("cargo::rerun-if-changed=build.rs");
-    // A commit changes HEAD or the branch it names; the log of HEAD records both.
+    // A commit changes HEAD or the branch that it names; the log of HEAD records both.
     for file in ["HEAD", "logs/HEAD"] {
         if let Some(path) = output("git", &["rev-parse", "--git-path", file]) {
             println!("cargo::rerun-if-changed={path}");
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// Returns the first line that a program prints, or `None` if the program is missing or fails.
+/// Returns the first line printed by a program, or `None` if the program is missing or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     let line = String::from_utf8(output.stdout).ok()?.lines().next()?.trim().to_owned();

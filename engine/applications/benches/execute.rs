@@ -1,4 +1,5 @@
-//! Measures the cost of executing a command, and of keeping the state meanwhile: `cargo bench -p quorate-applications`.
+//! Measures the cost of executing a command, and of keeping the state concurrently: `cargo bench -p
+//! quorate-applications`.
 
 use bytes::Bytes;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 7;
 const PUTS: usize = 200_000;
-/// Distance from one key to the next, so that successive commands use distant memory. All keys are used.
+/// Distance from one key to the next, so that successive commands access distant memory. All keys are used.
 const STRIDE: usize = 7_368_787;
 const PUTS_PER_BUNDLE: usize = 400;
 
@@ -19,7 +20,7 @@ struct Load {
     commands: usize,
     commands_per_bundle: usize,
     bundles_per_block: usize,
-    /// The client and the sequence number of the command at a position.
+    /// The client and the sequence number of the command at an index.
     who: fn(usize) -> (u64, u64),
     payload: fn(usize) -> Vec<u8>,
 }
@@ -95,7 +96,7 @@ fn keeper() -> Executor {
     Executor::new(ApplicationKind::KEY_VALUE.make(), &EpochId::of_name("bench")).with_checkpoints(rule)
 }
 
-/// Freezes the state. Returns the time that the executing thread took for it, in microseconds.
+/// Freezes the state. Returns the time spent by the executing thread, in microseconds.
 fn freeze(executor: &mut Executor) -> (CheckpointTask, f64) {
     let start = Instant::now();
     let task = executor.checkpoint(Digest::ZERO, Bytes::new);

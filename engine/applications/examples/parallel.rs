@@ -1,5 +1,5 @@
-//! Measures blocks of scans and writes with one and with several execution threads, in turns:
-//! `cargo run --release -p quorate-applications --example parallel -- [THREADS] [PAIRS] [SCANS]`.
+//! Measures blocks of scans and writes with one and with several execution threads, alternating: `cargo run --release
+//! -p quorate-applications --example parallel -- [THREADS] [PAIRS] [SCANS]`.
 
 use quorate_applications::{Executor, KeyValue, KeyValueCommand, Parallelism, Reply};
 use quorate_types::{Bundle, BundleBuilder, ClientId, EpochId, Height};
@@ -10,7 +10,7 @@ const BLOCKS: usize = 20;
 /// Pairs in the store, and bytes of a value.
 const STORED: u32 = 100_000;
 const VALUE: [u8; 100] = [7; 100];
-/// Pairs in a bundle that fills the store.
+/// Pairs in each bundle that fills the store.
 const FILLED_AT_ONCE: u32 = 5_000;
 
 struct Client {
@@ -18,7 +18,7 @@ struct Client {
 }
 
 impl Client {
-    /// Returns a bundle of commands that expires `at` the longest lifetime above a height.
+    /// Returns a bundle of commands that expires the longest lifetime after a height.
     fn bundle(&mut self, height: Height, payloads: impl Iterator<Item = Vec<u8>>) -> Bundle {
         let mut builder = BundleBuilder::new(ClientId(1), height.latest_expiry());
         for payload in payloads {
@@ -29,8 +29,8 @@ impl Client {
     }
 }
 
-/// A bundle for each command, as from clients that send one at a time: scans of the front, each followed by a write at
-/// the back.
+/// A bundle per command, as from clients that send one at a time: scans of the front, each followed by a write at the
+/// back.
 fn block(client: &mut Client, height: Height, scans: u32, pairs: u32) -> Vec<Bundle> {
     let scan = |at: u32| {
         let from = (at * 7919 % (STORED / 2)).to_be_bytes();
@@ -75,7 +75,7 @@ fn main() {
     let (threads, pairs, scans) = (argument(1, 2) as u16, argument(2, 1000), argument(3, 32));
     let (mut one, mut several) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        // In turns, and each of them first every other time.
+        // Alternating, and in alternating order.
         let [first, second] = if round % 2 == 0 { [1, threads] } else { [threads, 1] };
         let [(first_took, first_digest), (second_took, digest)] = [first, second].map(|own| run(own, pairs, scans));
         assert_eq!(first_digest, digest, "threads change no result");

@@ -6,53 +6,53 @@ use bytes::Bytes;
 use quorate_types::{Command, DecodeError, Digest};
 use thiserror::Error;
 
-/// Maximum size of the result of one command.
+/// Maximum size of the result of one command, in bytes.
 pub const MAX_RESULT_BYTES: usize = 2 << 20;
 
-/// Frozen state of an application: returns its canonical form when called, on any thread. Commands executed meanwhile
-/// do not change it.
+/// Frozen state of an application: returns the state's canonical form when called, on any thread. Commands executed in
+/// the meantime do not change it.
 pub type Frozen = Box<dyn FnOnce() -> Bytes + Send>;
 
-/// A deterministic state machine: equal sequences of commands give equal states and equal results on every machine.
+/// A deterministic state machine: equal sequences of commands produce equal states and equal results on every machine.
 ///
-/// The state depends only on the commands: not on a clock, randomness or the order of a hash table.
+/// The state depends only on the commands, not on a clock, randomness or the order of a hash table.
 pub trait Application: Send + Sync {
-    /// Returns the name in configurations and snapshots.
+    /// Returns the name used in configurations and snapshots.
     fn name(&self) -> &'static str;
 
     /// Executes a command and appends its result, at most [`MAX_RESULT_BYTES`], to `result`, which is empty. The result
-    /// of an invalid command says that it is invalid.
+    /// of an invalid command states that it is invalid.
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>);
 
-    /// Declares what a command may read and write: at least all that [`Application::execute`] does. By default
-    /// everything, so that nothing is prepared beside it.
+    /// Declares what a command may read and write, at least everything that [`Application::execute`] accesses. By
+    /// default everything, so that nothing is prepared concurrently.
     fn footprint<'a>(&self, _command: &Command<'a>) -> Footprint<'a> {
         Footprint::everything()
     }
 
-    /// Computes the result of a command, at most [`MAX_RESULT_BYTES`], into `result`, which is empty, and what the
-    /// command writes. Runs on any thread, while other commands are prepared, and reads no more than its footprint says.
-    /// `None`: the command has to be executed as a whole, and `result` does not count.
+    /// Computes the result of a command, at most [`MAX_RESULT_BYTES`], into `result`, which is empty, and returns the
+    /// command's writes. Runs on any thread, while other commands are prepared, and reads only keys in its footprint.
+    /// `None`: the command has to be executed as a whole, and `result` is ignored.
     fn prepare(&self, _command: &Command<'_>, _result: &mut Vec<u8>) -> Option<Rest> {
         None
     }
 
-    /// Writes what [`Application::prepare`] has left to write. Together they have the effect and the result of
-    /// [`Application::execute`]. Nothing that the command reads has changed meanwhile.
+    /// Performs the writes returned by [`Application::prepare`]. Together they have the effect and the result of
+    /// [`Application::execute`]. Nothing that the command reads has changed in between.
     fn apply(&mut self, _changes: Changes) {
         unreachable!("an application that prepares changes applies them");
     }
 
-    /// Called after the fresh commands of a bundle were executed. Must change nothing that [`Application::prepare`]
-    /// reads, since commands of later bundles may be prepared already.
+    /// Called after the fresh commands of a bundle were executed. Must not change anything that
+    /// [`Application::prepare`] reads, since commands of later bundles may already be prepared.
     fn bundle_executed(&mut self, _bundle: &Digest) {}
 
-    /// Answers a question from the current state, without ordering, and changes nothing. If it panics, the client is
-    /// told so and the replica goes on; a panic in any other function ends the replica.
+    /// Answers a query from the current state, without ordering, and changes nothing. If it panics, the client gets an
+    /// error and the replica continues; a panic in any other function stops the replica.
     fn query(&self, question: &[u8]) -> Vec<u8>;
 
-    /// Freezes the whole state, so that another thread can encode it: equal states give equal bytes. Should take
-    /// constant time, because the application executes nothing meanwhile.
+    /// Freezes the whole state, so that another thread can encode it: equal states have equal encodings. Should take
+    /// constant time, because the application executes nothing during the call.
     fn freeze(&mut self) -> Frozen;
 
     /// Returns the whole state in canonical form.
@@ -64,7 +64,7 @@ pub trait Application: Send + Sync {
     /// decide by them whether a snapshot is worth its cost.
     fn snapshot_bytes(&self) -> usize;
 
-    /// Replaces the state by that of a snapshot. On an error nothing changes. Never panics on invalid bytes.
+    /// Replaces the state by a snapshot's. On an error nothing changes. Never panics on invalid bytes.
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError>;
 }
 

@@ -1,17 +1,17 @@
 //! Checkpoints: digests that replicas vote on at regular heights. Some checkpoints also keep the state.
 //!
-//! Every `interval` blocks the replicas vote on a rolling digest of the executed commands and results. When enough was
-//! executed to be worth the cost, they vote on the digest of the state itself, cut into chunks, and keep the state: a
-//! replica that was away fetches it instead of executing the earlier blocks. All replicas keep the state at the same
-//! checkpoints, because the choice depends only on the executed blocks.
+//! Every `interval` blocks the replicas vote on a rolling digest of the executed commands and results. When they have
+//! executed enough to justify the cost, they vote on the digest of the state itself, split into chunks, and keep the
+//! state: a replica that was away fetches it instead of executing the earlier blocks. All replicas keep the state at
+//! the same checkpoints, because the choice depends only on the executed blocks.
 
 use crate::frozen::FrozenState;
 use bytes::Bytes;
 use quorate_types::{Bundle, Digest, Hasher, Height, Manifest, tags};
 
-/// Bytes that a bundle counts in addition to its body.
+/// Bytes counted per bundle in addition to its body.
 const BUNDLE_OVERHEAD_BYTES: u64 = 256;
-/// A large state, which is expensive to keep, may delay its checkpoint up to this multiple of `bytes_between`.
+/// Maximum multiple of `bytes_between` by which a large state, which is expensive to keep, may delay its checkpoint.
 const LARGE_STATE_PATIENCE: u64 = 8;
 
 /// Schedule of checkpoints, equal on every replica.
@@ -21,13 +21,13 @@ pub struct CheckpointRule {
     pub interval: u64,
     /// Bytes of blocks after which the next checkpoint keeps the state.
     pub bytes_between: u64,
-    /// Bytes that a block counts in addition to its bundles.
+    /// Bytes counted per block in addition to its bundles.
     pub block_bytes: u64,
 }
 
 impl CheckpointRule {
-    /// Makes the rule for replicas that retain this many blocks and bytes of bundles: a replica that fetches a kept
-    /// state still finds the blocks that follow it.
+    /// Creates the rule for replicas that retain this many blocks and bytes of bundles, so that a replica that fetches
+    /// a kept state can still obtain the blocks after it.
     pub fn new(interval: u64, retained_blocks: usize, retained_bytes: usize) -> CheckpointRule {
         let block_bytes = (retained_bytes / retained_blocks.max(1)).max(1) as u64;
         CheckpointRule { interval, bytes_between: (retained_bytes as u64 / 2).max(1), block_bytes }
@@ -48,7 +48,7 @@ impl CheckpointRule {
         self.block_bytes + bodies as u64 + BUNDLE_OVERHEAD_BYTES * bundles.len() as u64
     }
 
-    /// Returns the bytes of blocks after which keeping a state of this size is worth its cost.
+    /// Returns the bytes of blocks that justify the cost of keeping a state of this size.
     pub(crate) fn bytes_between(&self, state_bytes: usize) -> u64 {
         let most = self.bytes_between.saturating_mul(LARGE_STATE_PATIENCE);
         self.bytes_between.max((state_bytes as u64).min(most))
@@ -83,7 +83,7 @@ impl Checkpoint {
 #[must_use]
 pub enum CheckpointTask {
     Done(Checkpoint),
-    /// The state still has to be encoded and hashed, on any thread. The time is proportional to its size.
+    /// The state must still be encoded and hashed, on any thread. The time is proportional to its size.
     Encode(Box<FrozenState>),
 }
 

@@ -15,11 +15,11 @@ use quorate_types::{
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Once the results of a bundle take this many bytes, its remaining commands are refused. Otherwise a few bytes of
-/// queries could request more than fits in a reply or in memory.
+/// Maximum size of a bundle's results, in bytes. Once it is reached, the remaining commands are refused. Otherwise a
+/// few bytes of queries could request more than fits in a reply or in memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
-/// The same limit for all bundles of a block, because all their results are in memory at once: 16 kB of queries could
-/// request 400 MiB. A client may resend a command that was refused because of others.
+/// Maximum size of the results of all bundles of a block, in bytes, because all of them are in memory at once: 16 kB of
+/// queries could request 400 MiB. A client may resend a command that was refused because of other commands.
 pub const MAX_BLOCK_RESULTS_BYTES: usize = 64 << 20;
 
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
@@ -35,7 +35,7 @@ pub struct Reply {
     pub height: Height,
     /// Outcome of each command.
     pub results: Results,
-    /// Whether each command was executed just now, so that nobody has answered the bundle before.
+    /// Whether each command was executed now, so that nobody has answered the bundle before.
     pub is_new: bool,
 }
 
@@ -48,26 +48,26 @@ pub struct Executor {
     sessions: Sessions,
     session_limit: usize,
     rule: Option<CheckpointRule>,
-    /// Bytes of blocks, as [`CheckpointRule`] counts them, since the last checkpoint that keeps the state.
+    /// Bytes of blocks, as counted by [`CheckpointRule`], since the last checkpoint that keeps the state.
     bytes_since_kept: u64,
-    /// The last block has a checkpoint that keeps the state.
+    /// Whether the last block has a checkpoint that keeps the state.
     keeps_here: bool,
     /// Bytes of the results of this block so far.
     block_results_bytes: usize,
-    /// Reused for each bundle.
+    /// Buffer reused for each bundle.
     results: ResultsBuilder,
-    /// Reused for each command.
+    /// Buffer reused for each command.
     result: Vec<u8>,
-    /// What the application does now, while it executes a block.
+    /// The application's call in progress while a block is executed.
     executing: Option<Call>,
-    /// `None`: one command after the other, on this thread.
+    /// `None`: commands run one after the other, on this thread.
     parallelism: Option<Parallelism>,
-    /// Reused for the results of prepared commands.
+    /// Buffers reused for the results of prepared commands.
     buffers: Buffers,
 }
 
 impl Executor {
-    /// Makes an executor of a fresh application at height 0.
+    /// Creates an executor of a fresh application at height 0.
     pub fn new(application: Box<dyn Application>, epoch: &EpochId) -> Executor {
         let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
         hasher.update(&epoch.0.0);
@@ -97,8 +97,8 @@ impl Executor {
         Executor { rule: Some(rule), ..self }
     }
 
-    /// Prepares costly commands of a block that do not conflict on several threads. States, replies and digests stay
-    /// those of one thread.
+    /// Prepares costly, non-conflicting commands of a block on several threads. States, replies and digests are the
+    /// same as with one thread.
     ///
     /// # Panics
     /// If there is no thread, or more than [`MAX_EXECUTION_THREADS`].
@@ -154,7 +154,7 @@ impl Executor {
         self.count_towards_keeping(bundles);
     }
 
-    /// Returns the waves of the commands that [`Executor::execute_bundle`] will see; `None` with one thread.
+    /// Returns the waves of the commands that [`Executor::execute_bundle`] will execute; `None` with one thread.
     fn waves<'a>(&self, height: Height, bundles: &'a [Bundle]) -> Option<Waves<'a>> {
         let parallelism = self.parallelism.clone()?;
         let lives = |bundle: &&Bundle| (height..=height.latest_expiry()).contains(&bundle.expires());
@@ -173,8 +173,8 @@ impl Executor {
         }
     }
 
-    /// Returns the checkpoint after the last block: done, or, if it keeps the state, a task that any thread can run.
-    /// `frontier` is the rest of the state that a replica needs to continue from there.
+    /// Returns the checkpoint after the last block: completed, or, if it keeps the state, as a task that any thread can
+    /// run. `frontier` is the rest of the state that a replica needs to continue from there.
     pub fn checkpoint(&mut self, frontier_digest: Digest, frontier: impl FnOnce() -> Bytes) -> CheckpointTask {
         if !self.keeps_here {
             return CheckpointTask::Done(Checkpoint::of_history(self.height(), self.history.last(), frontier_digest));
@@ -187,7 +187,8 @@ impl Executor {
         self.freeze(Bytes::new())
     }
 
-    /// A panic of the application goes on as an [`ApplicationPanic`], here and when the state is encoded.
+    /// Freezes the whole state. A panic of the application continues as an [`ApplicationPanic`], here and when the
+    /// state is encoded.
     ///
     /// Copies the history (at most 256 KiB) and the sessions (at most 4 MiB), and freezes the application.
     fn freeze(&mut self, frontier: Bytes) -> FrozenState {
@@ -264,15 +265,15 @@ impl Executor {
         (results, is_new)
     }
 
-    /// Returns whether the first command of a bundle that has not expired was never executed. As a rule the others were
-    /// not executed either, and the bundle is new; this is a cheap check before the search for an earlier reply.
+    /// Returns whether the first command of an unexpired bundle was never executed. Usually the others were not
+    /// executed either, and the bundle is new; this is a cheap check before the search for an earlier reply.
     pub fn begins_anew(&self, bundle: &Bundle) -> bool {
         let first = bundle.commands().next().expect("a bundle has at least one command");
         self.settled_outcome(bundle.expires(), &first).is_none()
     }
 
     /// Returns the reply to a bundle if ordering it would change nothing: each command was executed before, in this or
-    /// another bundle, or never will be. The height of the reply is 0.
+    /// another bundle, or never will be. The reply's height is 0.
     pub fn settled(&self, bundle: &Bundle) -> Option<Reply> {
         let expires = bundle.expires();
         if !bundle.commands().all(|command| self.settled_outcome(expires, &command).is_some()) {
@@ -309,7 +310,7 @@ impl Executor {
     /// Queries the application without ordering.
     ///
     /// # Errors
-    /// [`ApplicationPanic`] if the application panics. It may be used on, because a question changes nothing.
+    /// [`ApplicationPanic`] if the application panics. The application remains usable, because a query changes nothing.
     pub fn query(&self, question: &[u8]) -> Result<Vec<u8>, Box<ApplicationPanic>> {
         guard(self.application.name(), self.height(), Call::Query, || self.application.query(question))
     }
@@ -324,13 +325,13 @@ impl Executor {
         self.history.samples()
     }
 
-    /// Returns the application, sessions and history in canonical form: replicas at one height have equal bytes.
+    /// Returns the application, sessions and history in canonical form: replicas at the same height have equal bytes.
     pub fn snapshot(&mut self) -> Bytes {
         self.own_state().encode_snapshot()
     }
 
     /// Restores a snapshot of the same cluster and application. On an error nothing changes. Never panics on invalid
-    /// bytes. The caller verifies, by a certificate of the snapshot's digest, that the state is the agreed one.
+    /// bytes. The caller verifies that the state is the agreed one, by a certificate of the snapshot's digest.
     pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
         if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
@@ -366,7 +367,7 @@ fn refuse(bundle: &Bundle) -> Results {
     Results::collect((0..bundle.len()).map(|_| Outcome::Refused))
 }
 
-/// Decodes a count of executed commands that cannot overflow soon.
+/// Decodes a number of executed commands that is far from overflow.
 pub(crate) fn get_commands(input: &mut Decoder) -> Result<u64, DecodeError> {
     match input.get_u64("executed commands")? {
         commands if commands <= u64::MAX / 2 => Ok(commands),

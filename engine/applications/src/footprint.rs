@@ -1,4 +1,4 @@
-//! What a command reads and writes, so that commands that do not conflict can be prepared at the same time.
+//! Reads and writes of commands, which determine the commands that can be prepared concurrently.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -18,14 +18,14 @@ pub enum Touched<'a> {
     Everything,
 }
 
-/// What a command may read and write. It may name more than the command touches, but never less: results would depend
-/// on threads.
+/// Parts of the state that a command may read and write. It may name more than the command touches, but never less:
+/// otherwise results would depend on threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint<'a> {
     pub reads: Touched<'a>,
     pub writes: Touched<'a>,
-    /// Estimate of the time that preparing the command takes, in nanoseconds. It decides whether other threads are worth
-    /// their cost, and has no effect on results.
+    /// Estimate of the time to prepare the command, in nanoseconds. It decides whether other threads are worth their
+    /// cost, and does not affect results.
     pub effort_ns: u64,
 }
 
@@ -36,17 +36,17 @@ impl Footprint<'_> {
     }
 }
 
-/// Changes to the state, in a form of the application's own.
+/// Changes to the state, in the application's own representation.
 pub type Changes = Box<dyn Any + Send>;
 
-/// What is left of a command whose result is known.
+/// The remaining work of a command whose result is known.
 pub enum Rest {
     Nothing,
     /// Changes to write.
     Write(Changes),
 }
 
-/// Everything that the commands of a wave write.
+/// All writes of the commands of a wave.
 #[derive(Default)]
 pub(crate) struct Written<'a> {
     keys: BTreeSet<&'a [u8]>,
@@ -65,14 +65,14 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Returns whether any of it may be among the keys that a command reads.
+    /// Returns whether it may contain a key that a command reads.
     pub fn concerns(&self, reads: &Touched<'_>) -> bool {
         match reads {
             Touched::Nothing => false,
             Touched::Key(key) => self.has(key),
             Touched::Keys(keys) => self.everything || keys.iter().any(|key| self.has(key)),
             Touched::Range { from, to } => {
-                // A range that ends before it begins has no keys, and `BTreeSet::range` panics on it.
+                // A range that ends before it begins contains no keys, and `BTreeSet::range` panics on it.
                 let holds_keys = to.is_none_or(|to| *from < to);
                 let end = to.map_or(Bound::Unbounded, Bound::Excluded);
                 let has_key = holds_keys && self.keys.range::<[u8], _>((Bound::Included(*from), end)).next().is_some();

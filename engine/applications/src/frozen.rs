@@ -1,4 +1,4 @@
-//! The frozen state of an executor, which meanwhile continues to execute.
+//! The frozen state of an executor, which continues to execute.
 
 use crate::application::Frozen;
 use crate::history::History;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_types::{Encoder, EpochId, Wire};
 
 pub(crate) const SNAPSHOT_VERSION: u8 = 4;
-/// Initial capacity for everything except the application's state; the buffer grows if needed.
+/// Initial capacity for everything except the application's state, in bytes; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
 /// Frozen state of an executor, which any thread can encode.

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use thiserror::Error;
 
-/// Number of last heights that are all sampled.
+/// Number of latest heights that are all sampled.
 pub const RECENT_HEIGHTS: usize = 4096;
 /// Initial distance in heights between permanent samples.
 pub const SAMPLE_STRIDE: u64 = 1024;
 /// Maximum number of permanent samples. Beyond it every other sample is dropped and the stride doubles.
 pub const MAX_SAMPLES: usize = 4096;
 
-/// Samples of the rolling digest. The sampled heights depend only on the last height, so equal executions give equal
+/// Samples of the rolling digest. The sampled heights depend only on the last height, so equal executions produce equal
 /// histories. Replicas at distant heights still have common samples: height 0 and the multiples of the larger stride.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
@@ -25,7 +25,7 @@ pub struct History {
 }
 
 impl History {
-    /// Makes the history before the first block.
+    /// Creates the history before the first block.
     pub fn new(genesis: Digest) -> History {
         History { height: Height(0), recent: VecDeque::from([genesis]), samples: vec![genesis], stride: SAMPLE_STRIDE }
     }
@@ -117,8 +117,8 @@ impl fmt::Display for Divergence {
 
 /// Compares histories: at every height that two replicas have sampled, their digests must be equal.
 ///
-/// Returns the highest height that all replicas have sampled, up to which all of them agree. It is 0 if there is no
-/// such height, so a caller that expects progress must check for that.
+/// Returns the highest height that all replicas have sampled; all agree up to it. It is 0 if there is no such height,
+/// so a caller that expects progress must check for that.
 pub fn compare_histories(histories: &[(ReplicaId, Vec<(Height, Digest)>)]) -> Result<Height, Divergence> {
     let mut heights: BTreeMap<Height, Vec<(Digest, Vec<ReplicaId>)>> = BTreeMap::new();
     for (replica, history) in histories {

@@ -1,4 +1,4 @@
-//! Applications by name: the shipped ones, and those of other crates.
+//! Applications by name: shipped ones, and those from other crates.
 
 use crate::application::Application;
 use crate::key_value::{self, KeyValue};
@@ -7,15 +7,15 @@ use quorate_types::Choice;
 use std::sync::{LazyLock, PoisonError, RwLock};
 use thiserror::Error;
 
-/// Maximum length of an application's name.
+/// Maximum length of an application's name, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Makes an application. Its replicas, snapshots and configurations know it by the name.
+/// Creates an application, known by its name to replicas, snapshots and configurations.
 #[derive(Clone, Copy, Debug)]
 pub struct Factory {
-    /// At most [`MAX_NAME_BYTES`] lower-case letters, digits and hyphens; what [`Application::name`] returns.
+    /// At most [`MAX_NAME_BYTES`] lower-case letters, digits and hyphens; equal to [`Application::name`].
     pub name: &'static str,
-    /// Makes one in its first state.
+    /// Creates an instance in its initial state.
     pub make: fn() -> Box<dyn Application>,
 }
 
@@ -24,11 +24,11 @@ static LOG: Factory = Factory { name: log::NAME, make: || Box::new(Log::new()) }
 /// A key-value store.
 static KEY_VALUE: Factory = Factory { name: key_value::NAME, make: || Box::new(KeyValue::new()) };
 
-/// Which application a cluster runs: a handle to its factory, compared and printed by name.
+/// The application of a cluster: a handle to its factory, compared and printed by name.
 #[derive(Clone, Copy)]
 pub struct ApplicationKind(&'static Factory);
 
-/// Applications of other crates that this process knows by name.
+/// Applications from other crates that this process knows by name.
 static REGISTERED: LazyLock<RwLock<Vec<ApplicationKind>>> = LazyLock::new(RwLock::default);
 
 /// Reason why an application's name cannot be registered.
@@ -45,17 +45,17 @@ impl ApplicationKind {
     pub const LOG: ApplicationKind = ApplicationKind(&LOG);
     /// A key-value store.
     pub const KEY_VALUE: ApplicationKind = ApplicationKind(&KEY_VALUE);
-    /// The applications that quorate ships.
+    /// The applications shipped with quorate.
     pub const ALL: &'static [ApplicationKind] = &[ApplicationKind::LOG, ApplicationKind::KEY_VALUE];
 
-    /// Returns the handle of an application of another crate. Embedded clusters and the laboratory take it as it is;
+    /// Returns a handle to an application from another crate. Embedded clusters and the laboratory accept it directly;
     /// [`register`](ApplicationKind::register) lets configuration files name it.
     pub const fn of(factory: &'static Factory) -> ApplicationKind {
         ApplicationKind(factory)
     }
 
-    /// Makes an application known by its name to the configuration files and flags that this process reads. The same
-    /// factory may be registered again.
+    /// Registers an application by name for the configuration files and flags that this process reads. The same factory
+    /// may be registered again.
     ///
     /// # Errors
     /// [`NameError`] if the name is malformed, or belongs to another application.
@@ -82,12 +82,12 @@ impl ApplicationKind {
         ApplicationKind::ALL.iter().chain(registered.iter()).copied().collect()
     }
 
-    /// The name on the command line and in files.
+    /// Returns the name used on the command line and in files.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Makes an application in its first state.
+    /// Creates an application in its initial state.
     pub fn make(self) -> Box<dyn Application> {
         (self.0.make)()
     }

@@ -1,7 +1,8 @@
-//! Replicated applications, and the executor that runs the agreed blocks: each command at most once, in one order.
+//! Replicated applications, and the executor of agreed blocks: it executes each command at most once, in the agreed
+//! order.
 //!
 //! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers each client's executed
-//! commands in a [`session`], collects the results, and keeps a rolling digest of the [`history`], for comparing
+//! commands in a [`session`], collects the results, and keeps a rolling digest of the [`history`] for comparing
 //! replicas.
 
 pub mod application;

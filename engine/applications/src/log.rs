@@ -5,7 +5,7 @@ use crate::executor::get_commands;
 use bytes::Bytes;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire, tags};
 
-/// The name in configurations and snapshots.
+/// The name used in configurations and snapshots.
 pub const NAME: &str = "log";
 const SNAPSHOT_BYTES: usize = 40;
 
@@ -13,7 +13,7 @@ const SNAPSHOT_BYTES: usize = 40;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Log {
     commands: u64,
-    /// Over the digest and the command count of every bundle, so that commands need no hash.
+    /// Covers the digest and the number of commands of every bundle, so that single commands need not be hashed.
     digest: Digest,
 }
 
@@ -31,7 +31,7 @@ impl Log {
         self.digest
     }
 
-    /// Encodes the count of commands (8 bytes, little-endian) and the digest (32 bytes).
+    /// Encodes the number of commands (8 bytes, little-endian) and the digest (32 bytes).
     fn encode(&self) -> Bytes {
         let mut out = Encoder::with_capacity(SNAPSHOT_BYTES);
         out.put_u64(self.commands);
@@ -57,7 +57,7 @@ impl Application for Log {
         self.digest = hasher.finish();
     }
 
-    /// Answers every question with the snapshot.
+    /// Answers every query with the snapshot.
     fn query(&self, _question: &[u8]) -> Vec<u8> {
         self.encode().to_vec()
     }

@@ -1,4 +1,4 @@
-//! Panics of applications: which one, where, and what an operator can do. quorate itself has no part in them.
+//! Panics of applications: which one panicked, where, and what an operator can do. quorate's own code is not involved.
 
 use quorate_types::text::escaped;
 use quorate_types::{ClientId, Digest, Height};
@@ -7,21 +7,21 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use thiserror::Error;
 
-/// Maximum length of the message of a panic that is reported, in characters: replies to clients carry it, too.
+/// Maximum length of a reported panic message, in characters: replies to clients include it, too.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Call of an application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// It executed a client's command.
+    /// Execution of a client's command.
     Command { client: ClientId, sequence: u64 },
-    /// It was told that a bundle had been executed.
+    /// Its notification that a bundle was executed.
     Bundle(Digest),
-    /// It estimated, froze or encoded its state.
+    /// Estimating, freezing or encoding its state.
     Snapshot,
-    /// It restored a snapshot.
+    /// Restoring a snapshot.
     Restore,
-    /// It answered a question.
+    /// Answering a query.
     Query,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Call {
 }
 
 impl Call {
-    /// Returns what follows from a panic, and what to do.
+    /// Returns the consequence of a panic, and advice.
     fn consequence(&self) -> &'static str {
         match self {
             Call::Command { .. } | Call::Bundle(_) => {
@@ -62,20 +62,20 @@ impl Call {
     }
 }
 
-/// Panic of an application. Unless it answered a question, its state is unknown: it must not be used again.
+/// Panic of an application. Unless it was answering a query, its state is unknown, so it must not be used again.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the application {application} panicked at height {height}, {call}: {message}; {}", call.consequence())]
 pub struct ApplicationPanic {
     pub application: &'static str,
-    /// Height of the block that was being executed, or of the state.
+    /// Height of the block being executed, or of the state.
     pub height: Height,
     pub call: Call,
-    /// Message of the panic: its first characters, escaped for a terminal.
+    /// Message of the panic: its first characters, escaped for terminals.
     pub message: String,
 }
 
 impl ApplicationPanic {
-    /// Names a panic that was caught. Keeps one that has been named already.
+    /// Attributes a caught panic to a call. Keeps an earlier attribution.
     pub(crate) fn of(
         application: &'static str,
         height: Height,
@@ -105,7 +105,7 @@ pub(crate) fn guard<T>(
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| ApplicationPanic::of(application, height, call, panic))
 }
 
-/// Runs a call of an application. A panic goes on as an [`ApplicationPanic`].
+/// Runs a call of an application. A panic continues as an [`ApplicationPanic`].
 pub(crate) fn named<T>(application: &'static str, height: Height, call: Call, work: impl FnOnce() -> T) -> T {
     guard(application, height, call, work).unwrap_or_else(|panic| resume_unwind(panic))
 }

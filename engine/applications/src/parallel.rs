@@ -1,10 +1,10 @@
 //! Preparation of independent commands on several threads.
 //!
-//! The commands of a block are executed in order, whatever happens here. A *wave* is a run of them in which no costly
-//! command reads what an earlier one may write. So each costly command of a wave finds the state before the wave as
-//! it would find it at its turn, and its part that only reads can be computed on any thread, at any time
-//! before the wave's first write. At its turn it is applied: its result is used, and its changes are written. A command
-//! that sessions or limits refuse at its turn was prepared in vain.
+//! Preparation does not change that the commands of a block are executed in order. A *wave* is a run of commands in
+//! which no costly command reads anything that an earlier one may write. So to each costly command of a wave, the state
+//! before the wave looks the same as the state at its turn, and its read-only part can be computed on any thread, at
+//! any time before the wave's first write. At its turn it is applied: its result is used, and its changes are written.
+//! If sessions or limits refuse a command at its turn, its preparation is discarded.
 
 use crate::application::Application;
 use crate::footprint::{Footprint, Rest, Written};
@@ -18,25 +18,26 @@ use std::thread;
 
 /// Maximum number of threads that execute a replica's commands.
 pub const MAX_EXECUTION_THREADS: u16 = 64;
-/// Maximum number of commands that are prepared together: their results are in memory before they count towards the
-/// limit of a block, and take 64 MiB at most, as much as that limit.
+/// Maximum number of commands that are prepared together. Their results are in memory before they count towards a
+/// block's limit, and take at most 64 MiB, as much as that limit.
 pub const MAX_WAVE_COMMANDS: usize = 32;
-/// Effort from which on a command is prepared, in nanoseconds. Cheaper ones cost less than handing them over.
+/// Minimum effort of a command that is prepared, in nanoseconds. Passing cheaper ones to another thread costs more than
+/// executing them.
 pub const MIN_COMMAND_EFFORT_NS: u64 = 5_000;
-/// Effort of all costly commands of a wave from which on threads are started, in nanoseconds. The executor waits for its
-/// helpers to start, which takes milliseconds if other programs have the cores.
+/// Minimum total effort of a wave's costly commands for which threads are started, in nanoseconds. The executor waits
+/// for its helpers to start, which takes milliseconds if other programs occupy the cores.
 pub const MIN_WAVE_EFFORT_NS: u64 = 10_000_000;
 
-/// Capacity up to which a buffer of a result is kept for the next one, in bytes.
+/// Maximum capacity of a result buffer that is kept for reuse, in bytes.
 const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
-/// Called on each helping thread; what it returns is dropped when the thread has done its work.
+/// Called on each helper thread; the returned value is dropped when the thread has finished its work.
 pub type OnHelper = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
 
-/// How commands are prepared. None of it has an effect on states or results.
+/// Preparation settings. None of them affects states or results.
 #[derive(Clone)]
 pub struct Parallelism {
-    /// Threads, with the executor's own; at most [`MAX_EXECUTION_THREADS`].
+    /// Number of threads, including the executor's own; at most [`MAX_EXECUTION_THREADS`].
     pub threads: u16,
     pub min_command_effort_ns: u64,
     pub min_wave_effort_ns: u64,
@@ -44,7 +45,7 @@ pub struct Parallelism {
 }
 
 impl Parallelism {
-    /// Returns the usual limits for a number of threads.
+    /// Returns the default limits for a number of threads.
     pub fn of(threads: u16) -> Parallelism {
         Parallelism {
             threads,
@@ -61,12 +62,12 @@ pub(crate) struct Ready {
     pub rest: Rest,
 }
 
-/// Empty buffers of results, so that memory is not fetched from the system again and again.
+/// Empty result buffers, kept to avoid repeated allocations from the system.
 #[derive(Default)]
 pub(crate) struct Buffers(Vec<Vec<u8>>);
 
 impl Buffers {
-    /// Takes a buffer that is no longer needed.
+    /// Returns a buffer for reuse.
     pub fn keep(&mut self, mut buffer: Vec<u8>) {
         if self.0.len() < MAX_WAVE_COMMANDS && buffer.capacity() <= MAX_KEPT_BUFFER_BYTES {
             buffer.clear();
@@ -75,15 +76,15 @@ impl Buffers {
     }
 }
 
-/// The commands of a block, cut into waves as they come to their turns.
+/// The commands of a block, divided into waves when their turns come.
 pub(crate) struct Waves<'a> {
     commands: Vec<Command<'a>>,
     parallelism: Parallelism,
-    /// The command whose turn is next.
+    /// Index of the next command.
     next: usize,
-    /// The first command after this wave.
+    /// Index of the first command after this wave.
     end: usize,
-    /// Commands of this wave that are prepared, by their position, ascending.
+    /// Prepared commands of this wave, by ascending index.
     ready: VecDeque<(usize, Ready)>,
 }
 
@@ -92,8 +93,8 @@ impl<'a> Waves<'a> {
         Waves { commands, parallelism, next: 0, end: 0, ready: VecDeque::new() }
     }
 
-    /// Takes what was prepared for the next command; `None` if it has to be executed as a whole. To be called once for
-    /// each command, before anything of it is executed.
+    /// Returns the prepared result of the next command; `None` if it has to be executed as a whole. Must be called once
+    /// per command, before any part of it is executed.
     pub fn take(&mut self, application: &dyn Application, buffers: &mut Buffers) -> Option<Ready> {
         if self.next == self.end {
             self.begin_wave(application, buffers);
@@ -155,7 +156,7 @@ impl<'a> Waves<'a> {
         };
         let helpers = usize::from(self.parallelism.threads.saturating_sub(1)).min(costly.len() - 1);
         let mut done = thread::scope(|scope| {
-            // If the system starts no thread, the others do its share.
+            // If the system starts no thread, the others take over its share.
             let named = || thread::Builder::new().name("execute".to_owned());
             let helpers: Vec<_> = (0..helpers).filter_map(|_| named().spawn_scoped(scope, help).ok()).collect();
             let mut done = work();

@@ -1,26 +1,26 @@
 //! Client sessions: the executed sequence numbers of each client, so that no signed command is executed twice.
 //!
-//! A client has many outstanding commands, which may be executed in any order. So a session has a *floor*, at and
-//! below which nothing new is executed, and a window of [`SESSION_WINDOW`] numbers above it with one bit each. A number
-//! beyond the window moves the window: numbers that fall out of it are void, executed or not. So a command that was
-//! lost or given up does not block its client.
+//! A client has many outstanding commands, which may be executed in any order. So a session has a *floor*, at and below
+//! which nothing new is executed, and a window of [`SESSION_WINDOW`] numbers above it with one bit each. A number
+//! beyond the window moves the window: numbers that leave it are void, executed or not. So a lost or abandoned command
+//! does not block its client.
 //!
 //! # Eviction
 //!
-//! Sessions take at most [`MAX_SESSIONS`] *units*: one each, and one for each [`UNIT_BYTES`] of a window's bits. Beyond
+//! Sessions use at most [`MAX_SESSIONS`] *units*: one each, plus one per [`UNIT_BYTES`] of a window's bits. Beyond
 //! that, sessions are evicted in an order that depends only on the executed commands, and so is equal on every replica.
-//! The owner with the most units, if these are more than [`FAIR_UNITS`], loses its least recently used session. If
-//! there is no such owner, the least recently used session of all goes. So an attacker who opens endless sessions under
-//! one key loses only its own. With endless keys, evicting a victim's session takes a command for each younger session,
-//! and again after each time the victim uses its session.
+//! The owner with the most units, if these exceed [`FAIR_UNITS`], loses its least recently used session. If there is no
+//! such owner, the least recently used session of all is evicted. So an attacker who opens many sessions under one key
+//! loses only its own. With many keys, evicting a victim's session takes a command for each younger session, and again
+//! after each use of the session by the victim.
 //!
 //! # At most once
 //!
 //! The signed part of a bundle contains its *expiry* e, the last height at which it may be executed. A session has a
 //! *bound*: the largest expiry of the bundles it admitted. Evicting a session raises its owner's *watermark* to the
 //! bound; evicting the owner's last session raises the global watermark instead. Watermarks never fall. A bundle opens
-//! a session only if e is above both watermarks. The larger watermark at that time is the session's *birth*, and a
-//! session admits a bundle only if e is above its birth.
+//! a session only if e exceeds both watermarks. The larger watermark at that time is the session's *birth*, and a
+//! session admits a bundle only if e exceeds its birth.
 //!
 //! **No command of a bundle is executed twice**, however often the bundle is ordered. Proof: suppose that a session
 //! executed the command. While that session exists, the command's bit is set or the floor is above its number, so it is
@@ -34,10 +34,10 @@
 //! bit; or there is no session and e is above the watermarks, so no session that admitted the bundle was evicted. Of
 //! f+1 replicas that answer this, one is honest. [`Memory::Unknown`] only means that the bundle is void.
 //!
-//! No client is shut out, because no bundle is admitted that expires more than [`MAX_BUNDLE_LIFETIME_BLOCKS`] above the
-//! height of execution. So a bundle signed now with the longest lifetime is above all watermarks when it is executed,
-//! unless every other session was opened or used in between, which takes at least `MAX_SESSIONS / FAIR_UNITS` = 4096
-//! commands. In that case its client learns that the outcome is unknown.
+//! No client is locked out, because no bundle is admitted that expires more than [`MAX_BUNDLE_LIFETIME_BLOCKS`] above
+//! the height of execution. So the expiry of a bundle signed now with the longest lifetime exceeds all watermarks when
+//! it is executed, unless every other session was opened or used in between, which takes at least `MAX_SESSIONS /
+//! FAIR_UNITS` = 4096 commands. In that case its client learns that the outcome is unknown.
 //!
 //! [`MAX_BUNDLE_LIFETIME_BLOCKS`]: quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS
 
@@ -51,11 +51,12 @@ use std::collections::HashMap;
 use window::{Entry, Window};
 pub use window::{MAX_SEQUENCE, SESSION_WINDOW};
 
-/// Maximum number of units, and so of sessions. Including the tables, a session takes about 300 bytes: 20 MB in all.
+/// Maximum number of units, and thus of sessions. Including the tables, a session takes about 300 bytes, so all
+/// together 20 MB.
 pub const MAX_SESSIONS: usize = 65_536;
-/// Bytes of a window's bits that count as one unit.
+/// Bytes of a window's bits per unit.
 pub const UNIT_BYTES: usize = 128;
-/// Units of the largest session, and so the minimum limit of a table.
+/// Units of the largest session, and thus the minimum limit of a table.
 pub const MAX_SESSION_UNITS: usize = 1 + SESSION_WINDOW as usize / 8 / UNIT_BYTES;
 
 /// End of the linked lists of sessions.
@@ -70,8 +71,8 @@ pub enum Admission {
     Duplicate,
     /// The number is 0 or above [`MAX_SEQUENCE`]; nothing has changed.
     Refused,
-    /// The bundle expires below a watermark, or the number is below the window. The command will never be executed,
-    /// and whether it was is unknown.
+    /// The bundle expires below a watermark, or the number is below the window. The command will never be executed from
+    /// now on; whether it was executed before is unknown.
     Forgotten,
 }
 
@@ -79,13 +80,13 @@ pub enum Admission {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
     Executed,
-    /// No command with this number was executed in a bundle with this expiry or a later one.
+    /// No command with this number was executed in a bundle with this or a later expiry.
     Never,
-    /// Whether the command was executed is unknown. In this bundle it never will be.
+    /// Whether the command was executed is unknown. In this bundle it will never be executed from now on.
     Unknown,
 }
 
-/// Executed numbers of one client, and links to its neighbours in two orders of use: of all sessions, and of its
+/// Executed numbers of one client, and links to its neighbours in two orders of use: among all sessions, and among its
 /// owner's.
 #[derive(Clone)]
 struct Session {
@@ -103,7 +104,7 @@ struct Session {
 }
 
 impl Session {
-    /// Makes a session that is not linked yet.
+    /// Creates a session that is not linked yet.
     fn new(client: ClientId, owner: u32, window: Window, birth: u64, bound: u64) -> Session {
         let [newer, older, owners_newer, owners_older] = [NOBODY; 4];
         Session { client, window, birth, bound, owner, newer, older, owners_newer, owners_older }
@@ -162,7 +163,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Makes an empty table of at most `limit` units, which must be the same on every replica.
+    /// Creates an empty table of at most `limit` units, which must be the same on every replica.
     pub fn with_limit(limit: usize) -> Sessions {
         assert!(
             (MAX_SESSION_UNITS..=MAX_SESSIONS).contains(&limit),
@@ -189,7 +190,7 @@ impl Sessions {
         self.by_client.is_empty()
     }
 
-    /// Returns the units that all sessions take.
+    /// Returns the units used by all sessions.
     pub fn units(&self) -> usize {
         self.units
     }
@@ -201,7 +202,8 @@ impl Sessions {
         if sequence == 0 || sequence > MAX_SEQUENCE {
             return Admission::Refused;
         }
-        // Commands come in runs of one client, which then has the newest session: no lookup within a run.
+        // Consecutive commands often belong to the same client, which then has the newest session, so they need no
+        // lookup.
         let slot = match self.slots.get(self.newest as usize) {
             Some(session) if session.client == client => self.newest,
             _ => match self.find(expires.0, client, sequence) {
@@ -218,7 +220,7 @@ impl Sessions {
         admission
     }
 
-    /// Returns what is known about a command in a bundle with this expiry.
+    /// Returns the knowledge about a command in a bundle with this expiry.
     #[inline]
     pub fn recall(&self, expires: Height, client: ClientId, sequence: u64) -> Memory {
         if sequence == 0 || sequence > MAX_SEQUENCE {
@@ -288,7 +290,7 @@ impl Sessions {
         self.make_room(0, slot);
     }
 
-    /// Evicts sessions other than `kept` until there is room for `units` more.
+    /// Evicts sessions other than `kept` until `units` more fit.
     fn make_room(&mut self, units: usize, kept: u32) {
         while self.units + units > self.limit {
             let slot = self.owners.eviction_candidates().chain([self.oldest]).find(|slot| *slot != kept);

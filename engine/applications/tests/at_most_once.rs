@@ -1,8 +1,8 @@
-//! No command is executed twice: honest clients among floods of sessions, evictions and snapshots, while every signed
-//! bundle may be ordered again at any time.
+//! No command is executed twice. Honest clients run among floods of sessions, evictions and snapshots, while every
+//! signed bundle may be ordered again at any time.
 //!
-//! As an experiment confirmed, the property test and the test of an evicted session fail without watermarks
-//! (`Sessions::watermark_of` returning 0).
+//! Without watermarks (`Sessions::watermark_of` returning 0), the property test and the test of an evicted session
+//! fail, as an experiment confirmed.
 
 use crate::common::executor;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, Outcome};
 use std::collections::BTreeMap;
 
-/// Limit of units, small so that small floods evict sessions.
+/// Limit of units, so low that small floods evict sessions.
 const LIMIT: usize = 100;
 const HONEST: usize = 4;
 
@@ -28,7 +28,7 @@ fn signed(expires: Height, commands: &[(ClientId, u64)]) -> Bundle {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A client that does not wait for an answer signs its next command, to expire `ahead` heights from now.
+    /// A client that does not wait for an answer signs its next command, which expires `ahead` heights from now.
     Sign { who: usize, ahead: u64, skip: u64 },
     /// A block of arbitrary earlier bundles is executed.
     Order(Vec<prop::sample::Index>),
@@ -65,7 +65,7 @@ struct Honest {
 struct World {
     executor: Executor,
     honest: Vec<Honest>,
-    /// Every bundle that was signed.
+    /// All signed bundles.
     bundles: Vec<Bundle>,
     executed: BTreeMap<(ClientId, u64), u64>,
     floods: u64,
@@ -160,7 +160,7 @@ impl World {
         assert_eq!(self.executor.commands(), self.executed.values().sum::<u64>());
     }
 
-    /// Has clients ask for the outcome of their commands, and sign void commands again with a later expiry.
+    /// Lets clients ask for the outcome of their commands, and sign void commands again with a later expiry.
     fn ask(&mut self) {
         for who in 0..HONEST {
             let Some(bundle) = self.honest[who].waits.clone() else { continue };

@@ -128,7 +128,7 @@ fn a_rule_without_an_interval_panics() {
 
 proptest! {
     /// A frozen state, with sessions and history, is the state of its height, regardless of later execution. Another
-    /// replica executes the same blocks and encodes its state at once.
+    /// replica executes the same blocks and encodes its state immediately.
     #[test]
     fn a_frozen_state_is_the_state_of_its_height(
         blocks in prop::collection::vec(prop::collection::vec((0..6u64, 1..300u64), 0..4), 1..40),
@@ -161,8 +161,8 @@ proptest! {
         prop_assert_eq!(one.snapshot(), other.snapshot());
     }
 
-    /// One replica executes everything, one restarts from its own snapshots, and one begins with a state that the first
-    /// has kept. All have equal digests at the same heights and keep the same states.
+    /// One replica executes everything, one restarts from its own snapshots, and one begins with a state kept by the
+    /// first. All have equal digests at the same heights and keep the same states.
     #[test]
     fn all_replicas_have_the_same_checkpoints(
         blocks in prop::collection::vec(prop::collection::vec((0..40u64, 0..900usize), 0..3), 10..60),

@@ -224,7 +224,7 @@ proptest! {
     }
 }
 
-/// Application that answers every command with one byte; a different byte makes a faulty replica.
+/// Application that answers every command with one byte; a different byte simulates a faulty replica.
 struct Parrot(u8);
 
 impl Application for Parrot {
@@ -321,7 +321,7 @@ fn the_log_chains_its_bundles() {
     assert_eq!(one.query(b"").unwrap()[..8], 2u64.to_le_bytes());
 }
 
-/// Application that panics on a payload, wherever it meets it.
+/// Application that panics on a payload, in any call that processes it.
 struct Bomb;
 
 impl Application for Bomb {
@@ -386,7 +386,7 @@ fn a_panic_of_the_application_names_the_command() {
     }
 }
 
-/// Call of an application that panics, and what makes it panic.
+/// Panicking call of an application, and its trigger.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fuse {
     Bundle,
@@ -437,8 +437,8 @@ impl Application for Fragile {
     }
 }
 
-/// Executes a block, makes its checkpoint, encodes it, restores a snapshot and asks a question, as hosts do, and
-/// returns the panic that ended that.
+/// Executes a block, takes a checkpoint, encodes it, restores a snapshot and sends a query, like a host, and returns
+/// the panic that ended this.
 fn live(fuse: Fuse) -> ApplicationPanic {
     let cluster = EpochId::of_name("test");
     let make = |fuse| Executor::new(Box::new(Fragile(fuse)), &cluster).with_checkpoints(CheckpointRule::new(1, 1, 2));

@@ -1,4 +1,4 @@
-//! Histories: the heights they keep, and their comparison.
+//! Histories: the sampled heights, and their comparison.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn digest(height: u64, branch: u8) -> Digest {
     digest
 }
 
-/// Makes a history up to `height` that differs from the common one from `fork` on.
+/// Creates a history up to `height` that differs from the common one from `fork` on.
 fn history(height: u64, fork: u64) -> History {
     let mut history = History::new(digest(0, 0));
     (1..=height).for_each(|at| history.push(digest(at, u8::from(at >= fork))));

@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// Words from a small set, so that they collide.
+/// Words from a small set, to provoke collisions.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..3, 0..3)
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Prepares whatever an application can prepare.
+/// Prepares every command that an application can prepare.
 fn eager(threads: u16) -> Parallelism {
     Parallelism { min_command_effort_ns: 1, min_wave_effort_ns: 1, ..Parallelism::of(threads) }
 }
@@ -25,7 +25,7 @@ fn executor(application: Box<dyn Application>, parallelism: Parallelism) -> Exec
 /// A block: bundles of commands, each with a client and a payload.
 type Block = Vec<Vec<(u64, Vec<u8>)>>;
 
-/// Gives the commands of a client ascending numbers, except that each seventh repeats the number before it.
+/// Assigns ascending numbers to a client's commands, except that every seventh repeats the previous number.
 fn bundles(blocks: &[Block]) -> Vec<Vec<Bundle>> {
     let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
     let mut count = 0;
@@ -54,10 +54,10 @@ fn outcome(mut executor: Executor, blocks: &[Vec<Bundle>]) -> (Vec<Vec<Reply>>, 
     (replies, executor.state_digest(), executor.snapshot())
 }
 
-/// Balances of accounts named by a byte. A command moves an amount; all of it is prepared but the writing.
+/// Balances of accounts named by a byte. A command moves an amount; all of it is prepared except for the writes.
 struct Accounts {
     balances: BTreeMap<u8, u64>,
-    /// Whether footprints conceal what is read.
+    /// Whether footprints omit reads.
     conceals: bool,
     prepared: Arc<AtomicUsize>,
 }
@@ -143,7 +143,7 @@ fn transfer() -> impl Strategy<Value = Vec<u8>> {
     (0u8..6, 0u8..6, 0u8..120).prop_map(|(from, to, amount)| vec![from, to, amount])
 }
 
-/// Words from a small set, so that they collide.
+/// Words from a small set, to provoke collisions.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..3, 0..3)
 }
@@ -175,7 +175,7 @@ proptest! {
         blocks in blocks(key_value().boxed()), threads in 2u16..5, limit in 0usize..1200,
     ) {
         let blocks = bundles(&blocks);
-        // A small limit makes writes fail, which depends on all writes before.
+        // A small limit makes writes fail, depending on all previous writes.
         let outcome = |parallelism| outcome(executor(Box::new(KeyValue::with_limit(limit)), parallelism), &blocks);
         prop_assert_eq!(outcome(eager(threads)), outcome(Parallelism::of(1)));
     }
@@ -189,12 +189,12 @@ proptest! {
     }
 }
 
-/// Ten commands on the same account: each one reads what the one before wrote.
+/// Ten commands on the same account: each reads the previous one's write.
 fn chain() -> Vec<Vec<Bundle>> {
     bundles(&[vec![(0..10).map(|_| (1, vec![0, 1, 10])).collect()]])
 }
 
-/// The comparison can fail: a footprint that conceals reads gives another state.
+/// The comparison can fail: a footprint that omits reads produces another state.
 #[test]
 fn a_footprint_that_names_too_little_is_noticed() {
     let count = Arc::default();
@@ -229,7 +229,7 @@ fn waves_are_bounded_and_helpers_are_told() {
     let mut executor = executor(Accounts::new(false, &count), Parallelism { on_helper, ..eager(3) });
     let commands = (0..=MAX_WAVE_COMMANDS as u8).map(|at| (1, vec![2 * at, 2 * at + 1, 1])).collect();
     step(&mut executor, &bundles(&[vec![commands]])[0]);
-    // The last command is a wave by itself, which needs no helper.
+    // The last command is a separate wave, which needs no helper.
     assert_eq!((count.load(Ordering::Relaxed), told.load(Ordering::Relaxed)), (MAX_WAVE_COMMANDS, 2));
 }
 
@@ -244,7 +244,7 @@ fn scans_of_a_large_store_are_prepared_by_default() {
     let pairs = 4_000u32;
     let scan = KeyValueCommand::Scan { from: b"", to: None, limit: pairs }.to_vec();
     let filling: Block = vec![(0..pairs).map(|at| (1, put(&at.to_be_bytes(), &[7; 20]))).collect()];
-    // The first scan sorts the keys; those of the second block find them sorted.
+    // The first scan sorts the keys; the scans of the second block find them sorted.
     let scans = |count: usize| vec![(0..count).map(|_| (2, scan.clone())).collect()];
     let blocks = bundles(&[filling, scans(1), scans(16)]);
     let told: Arc<AtomicUsize> = Arc::default();

@@ -288,7 +288,7 @@ fn a_session_may_begin_with_a_high_number() {
     }
 }
 
-/// Runs of a client that keeps its key begin with high numbers: their sessions must not be larger than others, or they
+/// Runs of a client that keeps its key begin with high numbers. Their sessions must not be larger than others, or they
 /// would be evicted first.
 #[test]
 fn a_run_that_begins_above_a_stride_takes_one_unit_and_a_later_one_moves_it_on() {

@@ -1,4 +1,4 @@
-//! Cost of a command for the load generator, against four replicas without consensus: `cargo bench -p quorate-client`.
+//! Cost per command for the load generator, against four replicas without consensus: `cargo bench -p quorate-client`.
 
 #[path = "../tests/echo/mod.rs"]
 mod echo;

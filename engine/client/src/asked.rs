@@ -1,4 +1,4 @@
-//! The question that a client waits for, and the replicas that do not answer it before they know its key.
+//! A client's outstanding query, and the replicas that answer it only after the client has proved its key.
 
 use crate::outgoing::{Destination, Outgoing};
 use bytes::Bytes;
@@ -6,18 +6,19 @@ use quorate_crypto::ClientIdentity;
 use quorate_types::text::escaped;
 use quorate_types::{Digest, ReplicaId, Signers};
 
-/// Reason for a client without a key.
+/// Refusal for a client without a key.
 const NO_KEY: &str = "the replicas answer only clients that prove an admitted key, and this client has none; help: set \
      `client_authentication` and `key_file` in client.toml";
 
-/// The last question to all replicas.
+/// The last query to all replicas.
 #[derive(Default)]
 pub(crate) struct Asked {
     id: u64,
     frames: Vec<Bytes>,
-    /// Challenges of replicas, to be answered.
+    /// Unanswered challenges of replicas.
     challenges: Vec<(ReplicaId, Digest)>,
-    /// Replicas that were sent a proof since the question was asked. A liar must not have any number of them made.
+    /// Replicas that were sent a proof since the query was sent. A liar must not be able to request proofs without
+    /// limit.
     proved: Signers,
     /// Replicas that will not answer on their links.
     refused: Signers,
@@ -25,7 +26,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Asks all replicas a question, which may be asked again.
+    /// Sends all replicas a query that may be repeated.
     pub fn ask(&mut self, id: u64, frames: Vec<Bytes>, out: &mut Vec<Outgoing>) {
         out.extend(frames.iter().map(|frame| Outgoing { to: Destination::All, frame: frame.clone() }));
         if id != self.id {
@@ -49,7 +50,7 @@ impl Asked {
         }
     }
 
-    /// Proves the key to the replicas that have asked for it, and asks them again.
+    /// Proves the key to the replicas that requested it, and repeats the query to them.
     pub fn prove(&mut self, identity: &ClientIdentity, out: &mut Vec<Outgoing>) {
         for (replica, challenge) in std::mem::take(&mut self.challenges) {
             match identity.prove(replica, identity.origin(), &challenge) {
@@ -62,12 +63,12 @@ impl Asked {
         }
     }
 
-    /// Returns the replicas that will never answer the question.
+    /// Returns the replicas that will never answer the query.
     pub fn refused(&self) -> Signers {
         self.refused
     }
 
-    /// Returns the last reason why a replica did not answer.
+    /// Returns the last reason of a replica for not answering.
     pub fn refusal(&self) -> Option<(ReplicaId, &str)> {
         self.refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
     }

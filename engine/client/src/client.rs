@@ -18,7 +18,7 @@ use quorate_types::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Blocking client with one session. It trusts a reply that f+1 replicas gave, since one of them is honest.
+/// Blocking client with one session. It trusts a reply given by f+1 replicas, since one of them is honest.
 pub struct Client {
     connection: Connection<()>,
     sequence: u64,
@@ -31,14 +31,14 @@ impl Client {
         Connection::open(config).map(Client::new)
     }
 
-    /// Counts only replies with a seal that the verifier accepts.
+    /// Counts only replies with an authenticator that the verifier accepts.
     pub fn with_verifier(mut self, verifier: Option<ReplyVerifier>) -> Client {
         self.connection.verify_with(verifier);
         self
     }
 
-    /// Returns a client with its own transport, which must be bound to the origin of `identity`. No other client may
-    /// use the identity, because this one numbers its commands from its base on.
+    /// Returns a client with the given transport, which must be bound to the origin of `identity`. No other client may
+    /// use the identity, because this one numbers its commands from the identity's base.
     pub fn over(
         transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -51,7 +51,8 @@ impl Client {
     }
 
     fn new(connection: Connection<()>) -> Client {
-        // No question of a run has the number of an earlier one, to which somebody could repeat the replies.
+        // No query of a run has the number of an earlier run's query; otherwise an attacker could replay replies to
+        // that one.
         let base = connection.identity.sequence_base();
         Client { connection, sequence: base, question: base }
     }
@@ -60,8 +61,8 @@ impl Client {
         self.connection.id()
     }
 
-    /// Returns the frames with which replicas signed their replies to the last command, if they sign replies.
-    /// [`quorate_crypto::check_signed_replies`] checks them and says what they prove to others.
+    /// Returns the frames in which replicas signed their replies to the last command, if they sign replies.
+    /// [`quorate_crypto::check_signed_replies`] checks them and documents what they prove to others.
     pub fn signed_replies(&self) -> &BTreeMap<ReplicaId, Bytes> {
         &self.connection.signed
     }
@@ -75,7 +76,7 @@ impl Client {
         self.connection.reach()
     }
 
-    /// Orders and executes a command, and returns the result that f+1 replicas gave. The command is executed at most
+    /// Orders and executes a command, and returns the result given by f+1 replicas. The command is executed at most
     /// once, no matter how often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be
     /// executed later, until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -84,7 +85,7 @@ impl Client {
         }
         let deadline = self.connection.now() + self.connection.request_timeout;
         if self.connection.session.options().reply == ReplyMode::None {
-            // If only this client has that mode, the comparison says so.
+            // If only this client has that mode, the comparison reports it.
             self.connection.locate(deadline, |_| {})?;
             return Err(ClientError::NoReplies);
         }
@@ -101,14 +102,14 @@ impl Client {
                 Outcome::Duplicate => return Err(ClientError::ResultForgotten),
                 Outcome::Refused => return Err(ClientError::Refused { until: bundle.expires() }),
                 Outcome::Forgotten => return Err(ClientError::OutcomeUnknown),
-                // An honest replica states that it was not and never will be executed. Only now is it safe to sign
-                // again.
+                // An honest replica states that it was not and never will be executed. Only now is it safe to sign the
+                // command again.
                 Outcome::Expired => self.connection.located = None,
             }
         }
     }
 
-    /// Returns a warning that names the key with which the client works slowly, and the remedy.
+    /// Returns a warning about the configuration key that makes the client slow, with the remedy.
     pub fn warning(&self) -> Option<String> {
         self.connection.session.warning()
     }
@@ -147,8 +148,8 @@ impl Client {
         Err(self.connection.timeout(true, answered, distinct))
     }
 
-    /// Reads the application's state without ordering, and returns the answer that f+1 replicas gave. It is a state of
-    /// an honest replica, which may lag behind. To read the latest state, [`execute`] a command that reads.
+    /// Reads the application's state without ordering, and returns the answer given by f+1 replicas. It describes the
+    /// state of an honest replica, which may lag behind. To read the latest state, [`execute`] a command that reads.
     ///
     /// [`execute`]: Client::execute
     pub fn query(&mut self, question: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -160,7 +161,7 @@ impl Client {
             (self.connection.session.options().quorum.weak(), self.connection.session.options().retry);
         let deadline = self.connection.now() + self.connection.request_timeout;
         loop {
-            // Each attempt has a new id: answers to an earlier one may describe another state, and do not count.
+            // Each attempt has a new id: answers to an earlier one may describe another state, so they do not count.
             self.question += 1;
             let asked = self.question;
             let frame = encode_message(&ClientRequest::Query { id: asked, question: question.clone() });
@@ -170,7 +171,8 @@ impl Client {
             let mut agreed = None;
             while agreed.is_none() && self.connection.now() < attempt_ends {
                 self.connection.pump(attempt_ends, |incoming| match incoming {
-                    // The seal of an answer holds for the question that it names, and for no other of that number.
+                    // The authenticator of an answer covers the digest of the query, so it is not valid for a different
+                    // query with the same number.
                     Incoming::Answer { from, id, question, answer }
                         if (id, question) == (asked, digest) && agreed.is_none() =>
                     {

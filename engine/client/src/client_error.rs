@@ -43,17 +43,17 @@ pub enum ClientError {
     /// f+1 replicas refused the command permanently, so at least one honest one did.
     #[error("the replicas refused the command: {0}")]
     Rejected(String),
-    /// f+1 replicas have other values in their configuration.
+    /// f+1 replicas have different values in their configuration.
     #[error("client.toml does not fit the cluster: {}; help: set it as it is there", list(.0))]
     Configuration(Vec<Difference>),
-    /// f+1 replicas end the link of a client that sends so long a frame, which was not sent.
+    /// The frame was not sent, because f+1 replicas would close the link of a client that sends such a long frame.
     #[error("{}", frame_too_long(*.bytes, *.limit))]
     FrameTooLong { bytes: usize, limit: usize },
-    /// f+1 replicas refused to answer this client's questions.
+    /// f+1 replicas refused to answer this client's queries.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
-    /// The replicas were overloaded until the timeout, and refused the command each time. One that refused it may have
-    /// been a liar that lets it be executed later.
+    /// The replicas were overloaded until the timeout, and refused the command each time. One of them may be a liar
+    /// that lets it be executed later.
     #[error(
         "the cluster is overloaded: it refused the command for {after:?} ({refusal}); help: try again later, and check \
          before you send the command again"
@@ -61,7 +61,7 @@ pub enum ClientError {
     Busy { after: Duration, refusal: String },
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
-    /// The client ended before the command had a result. The command may be executed later.
+    /// The client was closed before the command had a result. The command may be executed later.
     #[error("the client has ended: {0}; help: check before you send the command again")]
     Ended(String),
 }
@@ -76,7 +76,7 @@ pub enum ClientError {
     else { "; help: try again" })]
 /// Fewer equal replies than needed arrived in time.
 pub struct NoQuorum {
-    /// The request was a command, not a query.
+    /// Whether the request was a command, rather than a query.
     pub ordered: bool,
     pub after: Duration,
     /// Number of equal replies needed.
@@ -87,7 +87,7 @@ pub struct NoQuorum {
     pub reach: Reach,
     /// Replicas whose frames did not count.
     pub distrusted: Distrusted,
-    /// The last refusal, with its sender.
+    /// The last refusal and its sender.
     pub refusal: Option<String>,
 }
 

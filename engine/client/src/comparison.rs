@@ -1,15 +1,15 @@
-//! Compares a client's configuration with the replicas', beyond the genesis, which the handshake compares.
+//! Comparison of a client's configuration with the replicas', beyond the genesis, which the handshake compares.
 //!
-//! The client asks with its own values, and each replica answers with its own values where they differ. A liar can
-//! claim anything, so a value counts once f+1 replicas gave it: one of them is honest.
+//! The client sends its values, and each replica answers with its own where they differ. A liar can claim anything, so
+//! a value counts only if f+1 replicas report it: one of them is honest.
 
 use bytes::Bytes;
 use quorate_types::{ClientRequest, Difference, Parameters, Quorum, ReplicaId, encode_message};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The key with which a client works, but slowly, if its value differs.
+/// The key that makes a client slow, but not unusable, if its value differs.
 pub const SLOW_KEY: &str = "dissemination";
-/// Id of the question. Its answers depend on nothing that changes.
+/// Id of the comparison. Its answers depend on nothing that changes.
 const ID: u64 = 0;
 
 /// A replica's answer.
@@ -27,14 +27,14 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Begins a comparison of a client's values, by their keys.
+    /// Begins a comparison of a client's values, given by their keys.
     pub fn new(own: &Parameters, quorum: Quorum) -> Comparison {
         let question = encode_message(&ClientRequest::Compare { id: ID, values: own.clone() });
         let own = own.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         Comparison { own, question, quorum, answers: BTreeMap::new() }
     }
 
-    /// Returns the question, until n-f replicas have answered.
+    /// Returns the request, until n-f replicas have answered.
     pub fn question(&self) -> Option<&Bytes> {
         (self.answers.len() < self.quorum.quorum()).then_some(&self.question)
     }
@@ -46,7 +46,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the keys that have the same other value at f+1 replicas.
+    /// Returns the keys for which f+1 replicas have the same different value.
     fn differences(&self) -> impl Iterator<Item = Difference> + '_ {
         self.own.iter().filter_map(|(key, own)| {
             let values = || self.answers.values().filter_map(|answer| answer.differing.get(key));
@@ -58,18 +58,18 @@ impl Comparison {
         })
     }
 
-    /// Returns the differences with which the client does not work.
+    /// Returns the differences that prevent the client from working.
     pub fn fatal(&self) -> Vec<Difference> {
         self.differences().filter(|difference| difference.key != SLOW_KEY).collect()
     }
 
-    /// Returns the differences with which the client works slowly.
+    /// Returns the differences that make the client slow.
     pub fn slow(&self) -> Vec<Difference> {
         self.differences().filter(|difference| difference.key == SLOW_KEY).collect()
     }
 
-    /// Returns the length over which at least f+1 replicas, so an honest one, end the link of a client that sends a
-    /// longer frame, in bytes. `None` before f+1 have answered.
+    /// Returns the maximum frame length, in bytes: at least f+1 replicas, so an honest one, close the link of a client
+    /// that sends a longer frame. `None` before f+1 have answered.
     pub fn frame_limit(&self) -> Option<usize> {
         let mut limits: Vec<usize> = self.answers.values().map(|answer| answer.max_frame_bytes).collect();
         limits.sort_unstable();
@@ -77,7 +77,7 @@ impl Comparison {
     }
 }
 
-/// Returns a warning that names the values with which a client works slowly, and the remedy.
+/// Returns a warning about the values that make a client slow, with the remedy.
 pub(crate) fn warning(slow: &[Difference]) -> Option<String> {
     (!slow.is_empty()).then(|| {
         format!(

@@ -26,18 +26,18 @@ use thiserror::Error;
 pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// Timeout of a request including all retries, in milliseconds.
 pub const DEFAULT_REQUEST_TIMEOUT_MS: u64 = 30_000;
-/// Longest duration that a key may hold, in milliseconds: one day.
+/// Maximum of any duration key, in milliseconds: one day.
 pub const MAX_DURATION_MS: u64 = 86_400_000;
-/// Maximum size of a configuration file: several times that of 256 members with about 2 KiB each.
+/// Maximum size of a configuration file, in bytes: several times the size with 256 members of about 2 KiB each.
 pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 const HEAD: &str = "Configuration of the clients of one cluster.";
 const MEMBERS: &str = "The replicas, in the order of their ids: their addresses, and their public keys for handshakes and \
                        for votes, in hexadecimal.";
 
-/// Name of the file with the [`ClientConfig`].
+/// Name of the file that contains the [`ClientConfig`].
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
-/// Name of the first key file that `quorate testnet` writes.
+/// Name of the first key file written by `quorate testnet`.
 pub const CLIENT_KEY_FILE: &str = "client.key";
 
 /// A client's configuration. Unknown keys are refused.
@@ -48,23 +48,23 @@ pub struct ClientConfig {
     pub cluster: String,
     /// The replicas' protocol. Must match the replicas. No default.
     pub protocol: ProtocolKind,
-    /// What authenticates the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
+    /// Authentication of the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
     #[serde(default)]
     pub auth_profile: AuthProfile,
     /// Scheme of the replicas' votes, used to check exports and signed replies. Must match the replicas. Default
     /// `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`,
-    /// where it adds a code for each replica, or `none`. Must match the replicas.
+    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key; `mac`,
+    /// where each bundle has a MAC for each replica; or `none`. Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the `channel` (default), by a `signature` of the replica's, or by a code (`mac`).
-    /// Must match the replicas.
+    /// Authentication of replies: by the `channel` (default), by a replica's `signature`, or by a MAC (`mac`). Must
+    /// match the replicas.
     #[serde(default)]
     pub reply_authentication: ReplyAuthentication,
-    /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
-    /// `quorate keys generate` write. Absent: a new key for each run.
+    /// File of the client's private key, relative to this file's directory, as written by `quorate testnet` and
+    /// `quorate keys generate`. Absent: a new key for each run.
     #[schemars(example = CLIENT_KEY_FILE)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub struct ClientConfig {
     #[schemars(example = &"passphrase")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passphrase_file: Option<PathBuf>,
-    /// Scheme of the codes: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
+    /// MAC scheme: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
     #[serde(default = "default_mac_scheme")]
     pub mac_scheme: SchemeKind,
     /// Transport of frames, by default `tcp`. Must match the replicas.
@@ -91,19 +91,19 @@ pub struct ClientConfig {
     /// Settings of the transport `quic`, as in the replicas' configuration.
     #[serde(default, skip_serializing_if = "is_default")]
     pub quic: QuicConfig,
-    /// Number of replicas that may lie: a reply counts once one more replica than this gave it. Must match the
+    /// Maximum number of lying replicas: a reply counts if one more replica than this gives it. Must match the
     /// replicas. By default floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
-    /// The application that the replicas run, by default `kv`.
+    /// The replicas' application, by default `kv`.
     #[serde(default)]
     pub application: ApplicationKind,
     /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
-    /// `replicas` or `replicas-certified` (to one replica, which sends it on). Must match the replicas, but is `client`
-    /// where these have `leader` and leaders that rotate.
+    /// `replicas` or `replicas-certified` (to one replica, which forwards it). Must match the replicas, except that it
+    /// is `client` if these have `leader` and rotating leaders.
     #[serde(default)]
     pub dissemination: Dissemination,
-    /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the
+    /// Replicas that answer: `each` (default), or `none` except an observer, for measurements only. Must match the
     /// replicas.
     #[serde(default)]
     pub reply: ReplyMode,
@@ -156,7 +156,7 @@ pub enum ConfigError {
     /// The text is not TOML, or a key is unknown, missing or of the wrong type.
     #[error("{path}: {error}")]
     Syntax { path: PathBuf, error: Box<toml::de::Error> },
-    /// A key has a value that cannot work.
+    /// A key has an invalid value.
     #[error(transparent)]
     Value(#[from] Fault),
 }
@@ -190,7 +190,7 @@ impl ClientConfig {
         }
     }
 
-    /// Reads and checks a file. The key file's path is joined to that of the file's directory.
+    /// Reads and validates a file. The key file's path is resolved relative to the file's directory.
     pub fn load(path: &Path) -> Result<ClientConfig, ConfigError> {
         let failed = |error| ConfigError::Read { path: path.to_owned(), error };
         let about = std::fs::metadata(path).map_err(failed)?;
@@ -207,7 +207,7 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Parses and checks a file's text. Errors name the file as `path`.
+    /// Parses and validates a file's text. Errors name the file as `path`.
     pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
         let config: ClientConfig = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;
@@ -215,7 +215,7 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Returns the text of the file, with every key explained.
+    /// Returns the text of the file, with an explanation of every key.
     pub fn to_toml(&self) -> String {
         let faults = self.faults.or(Some(self.members.len().saturating_sub(1) / 3));
         let text = toml::to_string(&ClientConfig { faults, ..self.clone() }).expect("every setting has a form in TOML");
@@ -279,16 +279,16 @@ impl ClientConfig {
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 
-    /// Returns the committee that the members form, with the id of the cluster's genesis.
+    /// Returns the committee formed by the members, with the id of the cluster's genesis.
     pub fn committee(&self) -> Result<Committee, ConfigError> {
         Ok(self.genesis()?.committee())
     }
 
-    /// Returns the keys whose values differ in the genesis with this id; empty if it cannot be told, because the
-    /// members' keys, their number or their order differ.
+    /// Returns the keys whose values differ in the genesis with this id; empty if they cannot be determined, because
+    /// the members' keys, their number or their order differ.
     ///
     /// # Errors
-    /// As [`ClientConfig::committee`].
+    /// The errors of [`ClientConfig::committee`].
     pub fn genesis_differences(&self, other: &EpochId) -> Result<Vec<Difference>, ConfigError> {
         Ok(genesis_differences(&self.genesis()?, self.mac_scheme, &ProtocolKind::names(), other))
     }
@@ -314,8 +314,8 @@ impl ClientConfig {
         })
     }
 
-    /// Returns the values beside the genesis that a session with these options needs to be as on the replicas, by their
-    /// keys.
+    /// Returns the values, by key, that must match the replicas' in addition to the genesis, for a session with these
+    /// options.
     pub(crate) fn terms(&self, session: &SessionOptions) -> Parameters {
         let mut values = vec![
             ("client_authentication", self.client_authentication.to_string()),
@@ -341,7 +341,7 @@ impl ClientConfig {
     }
 }
 
-/// Returns the error of members whose keys cannot be used.
+/// Returns the error about members with unusable keys.
 fn unfit_members(error: CryptoError) -> Fault {
     Fault::new("`members`", error.to_string(), "copy the keys from the `client.toml` that `quorate testnet` wrote")
 }

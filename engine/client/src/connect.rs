@@ -20,13 +20,13 @@ pub enum ConnectError {
     /// The client's key file cannot be used.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// The operating system refused a resource that the transport needs.
+    /// A system call needed by the transport failed.
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
 
-/// Makes the identity of a new run, which shares no session with other runs. If the configuration requires signatures,
-/// it signs with the key of the key file, or without such a file with a new key.
+/// Creates the identity of a new run, which shares no session with other runs. If the configuration requires
+/// signatures, it signs with the key of the key file, or without such a file with a new key.
 pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectError> {
     let cluster = ClusterId::from_name(&config.cluster);
     match (&config.key_file, config.client_authentication) {
@@ -42,16 +42,16 @@ pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectErro
     }
 }
 
-/// Makes the verifier of the replies to a client; `None` if the channel alone authenticates them.
+/// Creates the verifier of the replies to a client; `None` if the channel alone authenticates them.
 ///
 /// # Errors
-/// [`ConnectError`] if the committee or a member's key is unusable, or replies have codes and the client has no key.
+/// [`ConnectError`] if the committee or a member's key is unusable, or replies have MACs and the client has no key.
 pub fn reply_verifier(config: &ClientConfig, client: &ClientIdentity) -> Result<Option<ReplyVerifier>, ConnectError> {
     let (kind, committee) = (config.reply_authentication, config.committee()?);
     Ok(ReplyVerifier::new(kind, client, config.scheme, config.mac_scheme, &committee)?)
 }
 
-/// Makes a transport that acts for `origin` and connects to every replica of the configuration.
+/// Creates a transport that acts for `origin` and connects to every replica of the configuration.
 pub fn connect(config: &ClientConfig, origin: ClientId) -> Result<Box<dyn Transport>, ConnectError> {
     let committee = config.committee()?;
     Ok(config.wire().client(&committee, origin, Arc::new(Identities::new(&committee)?))?)

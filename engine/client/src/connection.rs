@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Minimum duration of one poll, whose timeout is in whole milliseconds.
 const MIN_WAIT: Duration = Duration::from_millis(1);
-/// Time for which a known height stays valid. After it, the client asks for the height before it signs a command.
+/// Time for which a known height stays valid. After it, the client requests the height before it signs a command.
 const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 
 /// A connected client with one session, which attaches a `T` to each outstanding bundle.
@@ -32,7 +32,7 @@ pub(crate) struct Connection<T> {
     pub request_timeout: Duration,
     pub identity: ClientIdentity,
     clock: Instant,
-    /// When the client last learned the height of the cluster.
+    /// When the client last learned the cluster's height.
     pub located: Option<Time>,
     log: ReachLog,
     /// `None` if the channel alone authenticates replies.
@@ -44,14 +44,14 @@ pub(crate) struct Connection<T> {
     pub outgoing: Vec<Outgoing>,
 }
 
-/// A reply that its owner acts on.
+/// A reply on which its owner acts.
 pub(crate) enum Incoming<T> {
     Accepted(Accepted<T>),
     Answer { from: ReplicaId, id: u64, question: Digest, answer: Bytes },
 }
 
 impl<T> Incoming<T> {
-    /// Returns the bundle that was accepted, if it was one.
+    /// Returns the accepted bundle, if it is one.
     pub fn accepted(self) -> Option<Accepted<T>> {
         match self {
             Incoming::Accepted(bundle) => Some(bundle),
@@ -76,13 +76,13 @@ impl<T> Connection<T> {
         Ok(connection)
     }
 
-    /// Counts only replies with a seal that the verifier accepts.
+    /// Counts only replies with an authenticator that the verifier accepts.
     pub fn verify_with(&mut self, verifier: Option<ReplyVerifier>) {
         self.session.introduce_with(verifier.as_ref().and_then(ReplyVerifier::introduction));
         self.verifier = verifier;
     }
 
-    /// Waits on a transport for enough replicas.
+    /// Waits on a transport until enough replicas are connected.
     pub fn over(
         mut transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -92,7 +92,7 @@ impl<T> Connection<T> {
     ) -> Result<Connection<T>, ClientError> {
         let needed = session.quorum.weak();
         let replicas = session.quorum.replicas();
-        // A bundle for all replicas only needs a quorum now; a bundle for one replica needs that one.
+        // A bundle for all replicas needs only a quorum to start; a bundle for one replica needs that one.
         let at_once = match session.dissemination {
             Dissemination::Client => session.quorum.quorum(),
             Dissemination::Leader | Dissemination::Replicas | Dissemination::ReplicasCertified => replicas,
@@ -142,7 +142,7 @@ impl<T> Connection<T> {
         Time(self.clock.elapsed().as_nanos() as u64)
     }
 
-    /// Refuses a bundle whose frame would end the links that carry it.
+    /// Refuses a bundle whose frame is so long that replicas would close the link.
     pub fn check_length(&self, bundle: &Bundle) -> Result<(), ClientError> {
         let bytes = encode_message(&ClientRequest::Submit(bundle.clone())).len();
         match self.session.frame_limit().filter(|limit| bytes > *limit) {
@@ -151,8 +151,8 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Asks for the height of the cluster, unless it was learned less than [`HEIGHT_FRESHNESS`] ago. Passes to `take`
-    /// what arrives meanwhile.
+    /// Requests the cluster's height, unless it was learned less than [`HEIGHT_FRESHNESS`] ago. Passes replies received
+    /// meanwhile to `take`.
     pub fn locate(&mut self, deadline: Time, mut take: impl FnMut(Incoming<T>)) -> Result<(), ClientError> {
         let (quorum, retry) = (self.session.options().quorum, self.session.options().retry);
         if self.located.is_some_and(|at| self.now().since(at) < HEIGHT_FRESHNESS) {
@@ -212,7 +212,7 @@ impl<T> Connection<T> {
         let now = self.now();
         self.session.prove(&self.identity, &mut self.outgoing);
         self.session.poll(now, &mut self.outgoing);
-        // The session sends them again after the wait.
+        // The session resends the bundles after the wait.
         self.session.take_turned_away();
         for Outgoing { to, frame } in self.outgoing.drain(..) {
             match to {

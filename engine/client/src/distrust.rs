@@ -4,12 +4,13 @@ use quorate_types::ReplicaId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The first reason for each replica why a frame of it did not count: it was no reply, or not authentic.
+/// Replicas with a frame that did not count because it was no reply or not authentic, with the reason of the first such
+/// frame.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Distrusted(BTreeMap<ReplicaId, String>);
 
 impl Distrusted {
-    /// Notes a frame. Returns whether it is the replica's first one.
+    /// Records a frame. Returns whether it is the replica's first one.
     pub fn note(&mut self, from: ReplicaId, why: &dyn fmt::Display) -> bool {
         let is_first = !self.0.contains_key(&from);
         if is_first {

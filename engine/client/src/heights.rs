@@ -2,15 +2,15 @@
 
 use quorate_types::{Height, Quorum, ReplicaId, Signers};
 
-/// Heights that replicas reported. Replicas that lag or lie do no harm: of n-f answers, the (f+1)-th highest lies
-/// between the heights of two honest replicas.
+/// Heights reported by replicas. Replicas that lag or lie do no harm: of n-f answers, the (f+1)-th highest lies between
+/// the heights of two honest replicas.
 pub(crate) struct Heights {
     quorum: Quorum,
-    /// Highest height that each replica reported.
+    /// Highest height reported by each replica.
     reported: Vec<Height>,
     /// A height that an honest replica has executed.
     estimate: Height,
-    /// Id of the current question.
+    /// Id of the current query.
     asked: u64,
     answered: Signers,
 }
@@ -21,13 +21,13 @@ impl Heights {
         Heights { quorum, reported, estimate: Height(0), asked: 0, answered: Signers::empty() }
     }
 
-    /// Starts a new question.
+    /// Starts a new query.
     pub fn ask(&mut self) {
         self.answered = Signers::empty();
         self.asked += 1;
     }
 
-    /// Returns the id of the current question.
+    /// Returns the id of the current query.
     pub fn asked(&self) -> u64 {
         self.asked
     }
@@ -43,12 +43,12 @@ impl Heights {
         }
     }
 
-    /// Notes a height that f+1 replicas reported.
+    /// Records a height reported by f+1 replicas.
     pub fn on_proven(&mut self, height: Height) {
         self.estimate = self.estimate.max(height);
     }
 
-    /// Returns the replicas that answered the current question.
+    /// Returns the replicas that answered the current query.
     pub fn answered(&self) -> Signers {
         self.answered
     }

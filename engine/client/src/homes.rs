@@ -1,20 +1,20 @@
-//! The replicas to which a client sends bundles first, if replicas spread them.
+//! The replicas to which a client first sends bundles, if replicas spread them.
 
 use quorate_types::{Quorum, ReplicaId, Time};
 use std::time::Duration;
 
-/// A replica is passed over for at most this many times the first retry timeout.
+/// Maximum time for which a replica is avoided, in multiples of the first retry timeout.
 const MAX_AVOIDED_TIMEOUTS: u32 = 64;
 
-/// How long a replica is passed over because it let a bundle time out; twice as long the next time.
+/// Avoidance of a replica that let a bundle time out; its duration doubles each time.
 #[derive(Clone, Copy, Default)]
 struct Avoided {
     until: Time,
     span: Duration,
 }
 
-/// A replica that says this many times in a row that it is busy, at least a wait apart and without executing a bundle
-/// in between, is passed over like one that fails. An overloaded replica goes on to execute bundles.
+/// Number of consecutive busy replies after which a replica is avoided like one that fails. They count if they are at
+/// least a wait apart, and no bundle was executed in between: an overloaded replica continues to execute bundles.
 const MAX_BUSY_IN_A_ROW: u32 = 3;
 
 /// Chooses the replica for each bundle.
@@ -22,14 +22,14 @@ pub(crate) struct Homes {
     fixed: Option<ReplicaId>,
     next: usize,
     avoided: Vec<Avoided>,
-    /// How often each replica has been busy in a row, and until when it counts as the same time.
+    /// Number of consecutive busy replies of each replica, and the time until which further ones count as the same.
     busy: Vec<(u32, Time)>,
     retry: Duration,
     now: Time,
 }
 
 impl Homes {
-    /// `fixed` is preferred as long as it serves; without it, bundles go to all replicas in turn.
+    /// `fixed` is preferred as long as it serves; without it, bundles go to the replicas in rotation.
     pub fn new(fixed: Option<ReplicaId>, quorum: Quorum, retry: Duration) -> Homes {
         let n = quorum.replicas();
         Homes { fixed, next: 0, avoided: vec![Avoided::default(); n], busy: vec![(0, Time(0)); n], retry, now: Time(0) }
@@ -49,7 +49,7 @@ impl Homes {
         self.first_from(start)
     }
 
-    /// Returns the replica to which a bundle goes again: the same one, unless it is avoided.
+    /// Returns the replica to which a bundle is resent: the same one, unless it is avoided.
     pub fn again(&self, home: ReplicaId) -> ReplicaId {
         self.first_from(home.index())
     }
@@ -59,7 +59,7 @@ impl Homes {
         self.first_from(failed.index() + 1)
     }
 
-    /// Returns the first replica from `start` on that is not avoided, or else the one at `start`.
+    /// Returns the first replica at or after `start` that is not avoided, or else the one at `start`.
     fn first_from(&self, start: usize) -> ReplicaId {
         let n = self.avoided.len();
         let serves = |at: &usize| self.avoided[*at].until <= self.now;
@@ -79,7 +79,7 @@ impl Homes {
         }
     }
 
-    /// Records that this replica refused a bundle sent to it alone, and asked for a wait.
+    /// Records that this replica refused a bundle sent to it alone, and requested a wait.
     pub fn on_busy(&mut self, now: Time, replica: ReplicaId, wait: Duration) {
         self.now = now;
         let (times, until) = &mut self.busy[replica.index()];

@@ -1,9 +1,9 @@
 //! The client library and the load generators.
 //!
-//! A [`Client`] executes one command at a time and trusts a reply that f+1 replicas gave. A [`Pipeline`] keeps
-//! many commands of many threads or tasks outstanding. A [`load::LoadGenerator`] drives many logical clients from one
-//! thread. All use [`session::Session`], a state machine without clock or sockets that decides where bundles go, when
-//! they are sent again and which reply counts.
+//! A [`Client`] executes one command at a time and trusts a reply given by f+1 replicas. A [`Pipeline`] keeps many
+//! commands of many threads or tasks outstanding. A [`load::LoadGenerator`] drives many logical clients from one
+//! thread. All use [`session::Session`], a state machine without clock or sockets that decides where bundles are sent,
+//! when they are resent, and which reply counts.
 
 mod asked;
 mod client;

@@ -1,8 +1,8 @@
 //! Load generators. One thread drives all logical clients over one connection to each replica. Commands of different
 //! clients may share a bundle; each has its own client, sequence number, result and latency.
 //!
-//! [`LoadCore`] decides what to send and when. It is pure: the time comes with each step. [`LoadGenerator`] adds a
-//! clock and a transport, and measures the cost of its thread, so that a harness can tell whether the client was the
+//! [`LoadCore`] decides what to send and when. It is pure: each step receives the time. [`LoadGenerator`] adds a clock
+//! and a transport, and measures the cost of its thread, so that a harness can detect whether the client was the
 //! bottleneck. A simulator splits a load over several machines, starts the parts together, and merges their reports.
 
 mod commits;

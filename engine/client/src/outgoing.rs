@@ -1,4 +1,4 @@
-//! Frames that a client sends.
+//! Frames sent by a client.
 
 use bytes::Bytes;
 use quorate_types::ReplicaId;

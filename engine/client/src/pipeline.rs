@@ -1,7 +1,7 @@
 //! A client with many commands outstanding, for any number of threads and asynchronous tasks.
 //!
-//! One thread of its own drives the connection. Commands that callers submit while it is busy travel together in one
-//! bundle, signed once. A caller awaits the result on any runtime, or waits for it.
+//! A dedicated thread drives the connection. Commands submitted while it is busy are sent together in one bundle,
+//! signed once. A caller awaits the result on any runtime, or blocks on it.
 
 use crate::client_error::ClientError;
 use crate::config::ClientConfig;
@@ -28,9 +28,9 @@ pub const DEFAULT_OUTSTANDING_BUNDLES: usize = 1 << 10;
 pub struct PipelineOptions {
     /// Maximum number of commands in one bundle, from 1 to [`MAX_BUNDLE_COMMANDS`].
     pub max_bundle_commands: usize,
-    /// Maximum bytes of payloads in one bundle; a single larger command has a bundle of its own.
+    /// Maximum bytes of payloads in one bundle; a single larger command gets a separate bundle.
     pub max_bundle_bytes: usize,
-    /// Maximum number of bundles without a result. Further commands wait in this process.
+    /// Maximum number of bundles without a result. Further commands are queued in this process.
     pub max_outstanding_bundles: usize,
 }
 
@@ -44,27 +44,27 @@ impl Default for PipelineOptions {
     }
 }
 
-/// A command with the place for its result.
+/// A command, and the channel for its result.
 struct Request {
     payload: Vec<u8>,
     answer: oneshot::Sender<Result<Vec<u8>, ClientError>>,
 }
 
 impl Request {
-    /// Gives the result to the caller, who may have lost interest.
+    /// Sends the result to the caller, who may no longer wait for it.
     fn answer(self, result: Result<Vec<u8>, ClientError>) {
         let _ = self.answer.send(result);
     }
 }
 
-/// Commands that travel together.
+/// Commands sent together in one bundle.
 struct Batch {
     requests: Vec<Request>,
     expires: Height,
 }
 
-/// A result to come: `await` it on any runtime, or [`wait`](Pending::wait) for it. Dropping it does not take the command
-/// back.
+/// A future result: `await` it on any runtime, or block on it with [`wait`](Pending::wait). Dropping it does not cancel
+/// the command.
 #[derive(Debug)]
 #[must_use = "the command is sent anyway, but nobody sees its result"]
 pub struct Pending(oneshot::Receiver<Result<Vec<u8>, ClientError>>);
@@ -73,7 +73,7 @@ impl Pending {
     /// Waits for the result.
     ///
     /// # Errors
-    /// [`ClientError`], as from [`Client::execute`](crate::Client::execute).
+    /// The errors of [`Client::execute`](crate::Client::execute).
     pub fn wait(self) -> Result<Vec<u8>, ClientError> {
         self.0.recv().unwrap_or_else(|_| Err(dropped()))
     }
@@ -88,7 +88,7 @@ impl IntoFuture for Pending {
     }
 }
 
-/// A [`Pending`] result that is awaited.
+/// Future of a [`Pending`] result.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Awaited(oneshot::AsyncReceiver<Result<Vec<u8>, ClientError>>);
@@ -105,7 +105,7 @@ fn dropped() -> ClientError {
     ClientError::Ended("its thread is gone".to_owned())
 }
 
-/// A client with many commands outstanding. Dropping it ends its thread; commands without a result fail with
+/// A client with many commands outstanding. Dropping it stops its thread; commands without a result fail with
 /// [`ClientError::Ended`].
 pub struct Pipeline {
     requests: Option<Sender<Request>>,
@@ -117,7 +117,7 @@ impl Pipeline {
     /// Connects to a cluster under a new, unique id, and starts a thread.
     ///
     /// # Errors
-    /// [`ClientError`] if f+1 replicas cannot be reached, or the system has no thread left.
+    /// [`ClientError`] if f+1 replicas cannot be reached, or the system cannot start a thread.
     ///
     /// # Panics
     /// If an option is 0, or a bundle would have more than [`MAX_BUNDLE_COMMANDS`] commands.
@@ -144,7 +144,7 @@ impl Pipeline {
         Ok(Pipeline { requests: Some(requests), waker, thread: Some(thread) })
     }
 
-    /// Submits a command, which is executed at most once. Its result is the one that f+1 replicas gave.
+    /// Submits a command, which is executed at most once. Its result is the one given by f+1 replicas.
     pub fn execute(&self, payload: impl Into<Vec<u8>>) -> Pending {
         let (answer, pending) = oneshot::channel();
         let request = Request { payload: payload.into(), answer };
@@ -165,7 +165,7 @@ impl Drop for Pipeline {
         self.requests = None;
         (self.waker)();
         if let Some(thread) = self.thread.take() {
-            // A panic has been printed, and every caller has been told that the thread is gone.
+            // A panic has been printed, and every caller has received an error.
             let _ = thread.join();
         }
     }
@@ -181,9 +181,9 @@ struct Worker {
     is_closed: bool,
     /// Commands that are not sent yet.
     waiting: VecDeque<Request>,
-    /// The bundles sent, from the oldest without a result on, with the times at which they are given up.
+    /// Sent bundles, starting from the oldest one without a result, with their timeouts.
     sent: VecDeque<(Time, Digest)>,
-    /// Refusals counted when the outstanding bundles were last checked for rejections.
+    /// Number of refusals when the outstanding bundles were last checked for rejections.
     refusals: u64,
 }
 
@@ -202,7 +202,7 @@ impl Worker {
         open.for_each(|request| request.answer(Err(ClientError::Ended(end.clone()))));
     }
 
-    /// Sends what waits, and handles what arrives until something is due or the waker is called.
+    /// Sends queued commands, and handles replies until something is due or the waker is called.
     fn turn(&mut self) -> Result<(), ClientError> {
         self.take_requests();
         if !self.waiting.is_empty() && self.has_room() {
@@ -216,10 +216,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends the commands that wait, in as many bundles as there is room for.
+    /// Sends the queued commands, in as many bundles as the limit allows.
     fn send_waiting(&mut self) -> Result<(), ClientError> {
         let deadline = self.connection.now() + self.connection.request_timeout;
-        // Earlier bundles may be accepted while replicas are asked for their heights.
+        // Earlier bundles may be accepted while the heights are being requested.
         let mut accepted = Vec::new();
         let located = self.connection.locate(deadline, |incoming| accepted.extend(incoming.accepted()));
         accepted.into_iter().for_each(|bundle| self.answer(bundle));
@@ -249,8 +249,8 @@ impl Worker {
         self.connection.session.outstanding() < self.options.max_outstanding_bundles
     }
 
-    /// Fails the commands that wait, because the height of the cluster is not known. Ends the client if nothing can
-    /// work any more.
+    /// Fails the queued commands, because the cluster's height is not known. Stops the client if the error is
+    /// permanent.
     fn fail_waiting(&mut self, error: ClientError) -> Result<(), ClientError> {
         match error {
             ClientError::Timeout(why) => {
@@ -262,7 +262,7 @@ impl Worker {
         }
     }
 
-    /// Sends the commands that wait, as many as fit into one bundle.
+    /// Sends the queued commands that fit into one bundle.
     fn submit(&mut self) {
         let id = self.connection.id();
         let mut builder = BundleBuilder::new(id, self.connection.session.expiry());
@@ -301,8 +301,8 @@ impl Worker {
                 Outcome::Duplicate => request.answer(Err(ClientError::ResultForgotten)),
                 Outcome::Refused => request.answer(Err(ClientError::Refused { until: expires })),
                 Outcome::Forgotten => request.answer(Err(ClientError::OutcomeUnknown)),
-                // An honest replica states that it was not and never will be executed. Only now is it safe to sign
-                // again.
+                // An honest replica states that it was not and never will be executed. Only now is it safe to sign the
+                // command again.
                 Outcome::Expired => {
                     self.connection.located = None;
                     self.waiting.push_back(request);
@@ -311,7 +311,7 @@ impl Worker {
         }
     }
 
-    /// Fails the commands of bundles that took too long, or that f+1 replicas refused for good.
+    /// Fails the commands of bundles that timed out, or that f+1 replicas refused permanently.
     fn give_up(&mut self) {
         let now = self.connection.now();
         while let Some((until, bundle)) = self.sent.front().copied() {

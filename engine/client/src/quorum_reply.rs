@@ -1,9 +1,9 @@
-//! Quorum of equal replies: a reply is trusted once enough replicas gave it.
+//! Quorum of equal replies: a reply is trusted if enough replicas gave it.
 
 use quorate_types::{ReplicaId, Signers};
 
-/// Maximum number of different replies to one request that count from one replica. An honest replica gives one, or two
-/// if the request was ordered again after its first result was evicted.
+/// Maximum number of different replies to one request that count per replica. An honest replica gives one, or two if
+/// the request was ordered again after its first result was evicted.
 pub const MAX_REPLIES_PER_REPLICA: usize = 4;
 
 /// Count of the replicas that gave each reply to one request. A replica counts once for each reply, so a liar can
@@ -26,7 +26,7 @@ impl<R> Default for ReplyQuorum<R> {
 }
 
 impl<R: PartialEq> ReplyQuorum<R> {
-    /// Counts a replica's reply, and returns it once `needed` replicas (at least 1) gave it.
+    /// Counts a replica's reply, and returns it if `needed` replicas (at least 1) gave it.
     #[inline]
     pub fn add(&mut self, from: ReplicaId, reply: R, needed: usize) -> Option<R> {
         assert!(needed > 0, "a reply quorum is at least 1");

@@ -1,4 +1,4 @@
-//! Connections of a client: which replicas are connected, and why the others are not.
+//! Connectivity of a client: the connected replicas, and the reasons why others are unreachable.
 
 use crate::config::ClientConfig;
 use quorate_network::transports::{Event, Refusal, Transport};
@@ -9,18 +9,18 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Time that a client waits for the remaining replicas once enough are connected.
+/// Time that a client waits for the remaining replicas after enough are connected.
 pub const GRACE: Duration = Duration::from_millis(1_000);
-/// Maximum time to wait in one poll.
+/// Maximum duration of one poll.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// State of a client's connections.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reach {
     pub reached: Vec<ReplicaId>,
-    /// The other replicas, each with the last known reason.
+    /// Unconnected replicas, each with the last known reason.
     pub unreached: BTreeMap<ReplicaId, String>,
-    /// Of these, the replicas that run and have proved their identity, and whose genesis is another one.
+    /// Unconnected replicas that have proved their identity, but have a different genesis.
     pub of_other_genesis: Signers,
 }
 
@@ -35,24 +35,24 @@ impl fmt::Display for Reach {
     }
 }
 
-/// Last reasons why replicas could not be reached.
+/// Last reasons why replicas were unreachable.
 #[derive(Default)]
 pub struct ReachLog {
     reasons: BTreeMap<ReplicaId, String>,
     of_other_genesis: Signers,
-    /// Explains how another genesis differs.
+    /// Used to explain how another genesis differs.
     config: Option<ClientConfig>,
     /// The last explanation.
     explained: Option<(EpochId, String)>,
 }
 
 impl ReachLog {
-    /// Returns a log that names the keys in which a replica's genesis differs from that of a configuration.
+    /// Returns a log that names the keys in which a replica's genesis differs from the configuration's.
     pub fn of(config: &ClientConfig) -> ReachLog {
         ReachLog { config: Some(config.clone()), ..ReachLog::default() }
     }
 
-    /// Notes failed connection attempts.
+    /// Records failed connection attempts.
     pub fn on_refused(&mut self, refusals: Vec<Refusal>) {
         for Refusal { address, dialled, why } in refusals {
             let Some(replica) = dialled else { continue };
@@ -70,7 +70,7 @@ impl ReachLog {
         self.reasons.insert(replica, why);
     }
 
-    /// Says how another genesis differs; `None` without a configuration.
+    /// Explains how another genesis differs; `None` without a configuration.
     fn explain(&mut self, theirs: EpochId) -> Option<String> {
         if let Some((_, text)) = self.explained.as_ref().filter(|(explained, _)| *explained == theirs) {
             return Some(text.clone());
@@ -101,7 +101,7 @@ impl ReachLog {
     }
 }
 
-/// Says in which keys a configuration differs from the replica's, and what to do.
+/// Formats the keys in which a configuration differs from the replica's, and the remedy.
 fn in_words(differences: &[Difference]) -> String {
     if differences.is_empty() {
         return "the members' keys, their number or their order differ; help: compare `members` with the replica's \
@@ -116,16 +116,16 @@ fn in_words(differences: &[Difference]) -> String {
 pub struct Wanted {
     /// Number of all replicas.
     pub replicas: usize,
-    /// Number of connections that are enough after [`GRACE`].
+    /// Number of connections that suffice after [`GRACE`].
     pub enough: usize,
-    /// Number of connections that are enough at once.
+    /// Number of connections that suffice at once.
     pub at_once: usize,
     /// Replica that must be connected.
     pub including: Option<ReplicaId>,
 }
 
 /// Polls until enough replicas are connected (see [`Wanted`]), the timeout expires or `goes_on` returns false. Returns
-/// the state of the connections and whether it is enough. Drops all frames received, since nothing was asked yet.
+/// the state of the connections and whether it suffices. Drops all received frames, since nothing was requested yet.
 pub fn await_replicas(
     transport: &mut dyn Transport,
     log: &mut ReachLog,

@@ -1,15 +1,15 @@
 //! Outstanding requests of a client, as a state machine without clock or sockets.
 //!
-//! A bundle goes to all replicas, to the presumed leader, or to one replica that spreads it. It is accepted once f+1
+//! A bundle is sent to all replicas, to the presumed leader, or to one replica that spreads it. It is accepted once f+1
 //! replicas gave the same reply, since one of them is honest; later replies are dropped. A bundle that is not accepted
-//! in time is sent again to all replicas, after another try with one if replicas spread bundles; its timeout doubles
-//! each time. It stays bit for bit the same, so it is executed at most once.
+//! in time is resent to all replicas, or first to one more replica if replicas spread bundles; its timeout doubles each
+//! time. It stays bit for bit the same, so it is executed at most once.
 //!
-//! Overloaded replicas answer that they are busy, and when to return. The session believes f+1 replicas, or the only
-//! recipient, sends the bundle again after that time, and tells the caller, who may [abandon](Session::abandon) it
-//! instead. A recipient that is always busy is passed over like one that is silent, so a liar delays its clients only.
+//! Overloaded replicas answer that they are busy, with a retry delay. The session believes f+1 replicas, or the only
+//! recipient. It resends the bundle after that delay and informs the caller, who may [abandon](Session::abandon) the
+//! bundle instead. A recipient that is always busy is avoided like a silent one, so a liar can only delay its clients.
 //!
-//! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas
+//! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas have
 //! reported that the first bundle is void and the command was not executed
 //! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
 
@@ -39,7 +39,7 @@ use thiserror::Error;
 /// Default timeout of a bundle's first attempt, in milliseconds.
 pub const DEFAULT_RETRY_MS: u64 = 2_000;
 
-/// Number of times that a bundle times out at one replica before it goes to all, if replicas spread bundles.
+/// Number of timeouts of a bundle at one replica before it is sent to all, if replicas spread bundles.
 const TIMEOUTS_AT_HOMES: u32 = 1;
 
 /// Settings of a session.
@@ -47,8 +47,8 @@ const TIMEOUTS_AT_HOMES: u32 = 1;
 pub struct SessionOptions {
     pub quorum: Quorum,
     pub dissemination: Dissemination,
-    /// If replicas spread bundles ([`Dissemination::is_spread`]), the replica to which bundles go as long as it serves
-    /// them. With `None`, each goes to the next replica in turn.
+    /// If replicas spread bundles ([`Dissemination::is_spread`]), the replica that receives all bundles as long as it
+    /// serves them. With `None`, bundles go to the replicas in rotation.
     pub home: Option<ReplicaId>,
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].
@@ -96,7 +96,7 @@ pub struct Accepted<T> {
     pub height: Height,
     /// Outcome of each command. With [`ReplyMode::None`] it may be empty.
     pub results: Results,
-    /// Number of times that the bundle was sent again.
+    /// Number of times that the bundle was resent.
     pub retries: u32,
 }
 
@@ -105,11 +105,11 @@ pub struct Accepted<T> {
 pub struct SessionCounters {
     pub submitted: u64,
     pub accepted: u64,
-    /// Bundles sent again.
+    /// Resent bundles.
     pub retries: u64,
     /// `Refused` replies to outstanding bundles.
     pub refusals: u64,
-    /// Bundles refused by overloaded replicas, once for each attempt.
+    /// Bundles refused by overloaded replicas, counted once per attempt.
     pub busy: u64,
     /// Replies to bundles that are not outstanding.
     pub late: u64,
@@ -152,30 +152,32 @@ pub struct Session<T> {
     timers: RetryTimers,
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
-    /// Why f+1 replicas refused a bundle permanently.
+    /// Reason for which f+1 replicas refused a bundle permanently.
     rejection: Option<String>,
-    /// Bundles that were refused for load since the caller took them last.
+    /// Bundles refused because of load since the caller last took them.
     turned_away: Vec<TurnedAway>,
     heights: Heights,
-    /// All replicas were sent a signed bundle since one was last disconnected. A replica that authenticates clients
-    /// replies on a link only after a signed bundle arrived on it, even if the leader has passed on other bundles.
+    /// Whether all replicas were sent a signed bundle since one was last disconnected. A replica that authenticates
+    /// clients replies on a link only after a signed bundle arrived on it, even if the leader has forwarded other
+    /// bundles.
     is_introduced: bool,
-    /// A bundle was returned as expired, so the session must ask for the height before the next one is signed.
+    /// Whether a bundle was returned as expired, so that the session must request the height before the next one is
+    /// signed.
     is_behind: bool,
-    /// Message to send before each question.
+    /// Message to send before each query.
     introduction: Option<Bytes>,
     asked: Asked,
     comparison: Option<Comparison>,
 }
 
-/// Bundle that overloaded replicas refused. It is sent again after the wait, unless it is abandoned.
+/// Bundle refused by overloaded replicas. It is resent after the wait, unless it is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnedAway {
     pub bundle: Digest,
     pub wait: Duration,
 }
 
-/// Reusable place for one bundle.
+/// Reusable slot for one bundle.
 struct Slot<T> {
     generation: u32,
     waiting: Option<Waiting<T>>,
@@ -195,12 +197,12 @@ struct Waiting<T> {
     refused: Signers,
     /// Replicas that refused the bundle permanently.
     rejected: Signers,
-    /// The shortest wait that a replica asked for in the current attempt; `None` if none did.
+    /// The shortest wait requested by a replica in the current attempt; `None` if none was requested.
     wait: Option<Duration>,
 }
 
 impl<T> Session<T> {
-    /// Returns a session without bundles. The observer must be a member, and the retry timeout not zero.
+    /// Returns a session without bundles. The observer must be a member, and the retry timeout positive.
     pub fn new(options: SessionOptions) -> Self {
         assert!(
             options.observer.index() < options.quorum.replicas(),
@@ -228,38 +230,38 @@ impl<T> Session<T> {
         }
     }
 
-    /// Returns the height at which a bundle that is signed now expires.
+    /// Returns the expiry height of a bundle signed now.
     pub fn expiry(&self) -> Height {
         self.heights.estimate().latest_expiry()
     }
 
-    /// Sends this message before each question.
+    /// Sends this message before each query from now on.
     pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
         self.introduction = introduction;
     }
 
-    /// Compares the client's values of these keys with the replicas' before the first questions.
+    /// Compares these values of the client with the replicas', before the first queries.
     pub fn compare(&mut self, own: &Parameters) {
         self.comparison = Some(Comparison::new(own, self.options.quorum));
     }
 
-    /// Returns the keys of the compared configuration whose values differ, so that the client does not work.
+    /// Returns the keys with different values that prevent the client from working.
     pub fn differences(&self) -> Vec<Difference> {
         self.comparison.as_ref().map_or_else(Vec::new, Comparison::fatal)
     }
 
-    /// Returns a warning that names the key with which the client works slowly, and the remedy.
+    /// Returns a warning about the configuration key that makes the client slow, with the remedy.
     pub fn warning(&self) -> Option<String> {
         comparison::warning(&self.comparison.as_ref()?.slow())
     }
 
-    /// Returns the maximum length of a frame, in bytes, if it is known. An honest replica ends the link of a client that
-    /// sends a longer one.
+    /// Returns the maximum length of a frame, in bytes, if it is known. An honest replica closes the link of a client
+    /// that sends a longer one.
     pub fn frame_limit(&self) -> Option<usize> {
         self.comparison.as_ref()?.frame_limit()
     }
 
-    /// Returns whether a reply may change anything: it is about an outstanding bundle, or about a question.
+    /// Returns whether a reply can have an effect: it is about an outstanding bundle, or about a query.
     pub fn awaits(&self, reply: &ReplicaReply) -> bool {
         match reply {
             ReplicaReply::Executed { bundle, .. }
@@ -275,38 +277,38 @@ impl<T> Session<T> {
         }
     }
 
-    /// Asks all replicas for their heights.
+    /// Requests the heights of all replicas.
     pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
         self.is_behind = false;
         self.heights.ask();
         self.ask_height_again(out);
     }
 
-    /// Repeats the last question for the height. Answers received so far still count.
+    /// Repeats the last height query. Answers received so far still count.
     pub fn ask_height_again(&mut self, out: &mut Vec<Outgoing>) {
         let id = self.heights.asked();
         self.ask(id, encode_message(&ClientRequest::Height { id }), out);
     }
 
-    /// Asks all replicas a question. Replicas may answer it only after [`Session::prove`].
+    /// Sends all replicas a query. Replicas may answer it only after [`Session::prove`].
     pub fn ask(&mut self, id: u64, question: Bytes, out: &mut Vec<Outgoing>) {
         let comparison = self.comparison.as_ref().and_then(Comparison::question);
         let frames = self.introduction.iter().chain(comparison).cloned().chain([question]).collect();
         self.asked.ask(id, frames, out);
     }
 
-    /// Proves the client's key to the replicas that answer nothing before, and repeats the last question to them.
+    /// Proves the client's key to the replicas that require it, and repeats the last query to them.
     pub fn prove(&mut self, identity: &ClientIdentity, out: &mut Vec<Outgoing>) {
         self.asked.prove(identity, out);
     }
 
-    /// Returns why no quorum will answer the last question: f+1 replicas, at least one of them honest, have refused to.
+    /// Returns why no quorum will answer the last query: f+1 replicas, at least one of them honest, have refused.
     pub fn unanswered(&self) -> Option<&str> {
         let is_over = self.asked.refused().len() >= self.options.quorum.weak();
         self.asked.refusal().filter(|_| is_over).map(|(_, why)| why)
     }
 
-    /// Returns the last reason why a replica did not answer the last question, with the replica.
+    /// Returns the last replica that refused to answer the last query, and its reason.
     pub fn last_unanswered(&self) -> Option<(ReplicaId, &str)> {
         self.asked.refusal()
     }
@@ -464,7 +466,8 @@ impl<T> Session<T> {
                     let to_one =
                         waiting.timeouts <= TIMEOUTS_AT_HOMES && retries < self.options.quorum.replicas() as u32;
                     waiting.sent_to = match sent_to {
-                        // The load is everywhere, or one replica lies: ask each twice, and never all of them at once.
+                        // Either all replicas are overloaded, or one replica lies: try each twice, and never all of
+                        // them at once.
                         Some(home) if was_busy && !retries.is_multiple_of(2) => Some(self.homes.again(home)),
                         Some(home) if was_busy || to_one => Some(self.homes.after(home)),
                         _ => None,
@@ -517,7 +520,7 @@ impl<T> Session<T> {
         self.slots.into_iter().filter_map(|slot| slot.waiting.map(|waiting| waiting.attached))
     }
 
-    /// Returns the replicas that answered a bundle, and the number of different answers.
+    /// Returns the replicas that answered a bundle, and the number of distinct answers.
     pub fn answered(&self, bundle: Digest) -> (Signers, usize) {
         self.names.get(&bundle).map_or((Signers::empty(), 0), |at| {
             let replies = &self.slots[*at as usize].replies;
@@ -544,7 +547,7 @@ fn after(replica: ReplicaId, quorum: Quorum) -> ReplicaId {
     ReplicaId((replica.0 + 1) % quorum.replicas() as u16)
 }
 
-/// Hasher that takes the first eight bytes of a digest. Only digests of our own bundles are hashed, so an attacker
+/// Hasher that uses the first eight bytes of a digest. Only digests of our own bundles are hashed, so an attacker
 /// cannot cause collisions.
 #[derive(Default)]
 struct PrefixHasher(u64);

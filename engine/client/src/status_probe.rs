@@ -1,4 +1,4 @@
-//! Reads replicas' counters over separate connections, so that it does not disturb a load.
+//! Reading of replicas' counters over separate connections, so that it does not disturb a load.
 
 use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity};
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Maximum time to wait in one poll, after which newly connected replicas are asked.
+/// Maximum duration of one poll, after which newly connected replicas are queried.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Client that asks replicas for their [`Status`].
+/// Client that requests the [`Status`] of replicas.
 pub struct StatusProbe {
     transport: Box<dyn Transport>,
     replicas: usize,
@@ -25,21 +25,21 @@ pub struct StatusProbe {
     log: ReachLog,
     events: Vec<Event>,
     prover: Option<Prover>,
-    /// Why replicas did not answer the last question, as far as they said.
+    /// Reasons given by replicas for not answering the last query.
     unanswered: BTreeMap<ReplicaId, String>,
 }
 
-/// Proves the client's key to replicas that ask for it. Others answer without, so the key is read when it is needed: it
-/// may need a passphrase.
+/// Proves the client's key to replicas that require it. Others answer without a proof, so the key is read only when
+/// needed: it may need a passphrase.
 struct Prover {
     config: ClientConfig,
-    /// The id that the probe's links claim.
+    /// The id claimed on the probe's links.
     claimed: ClientId,
     identity: Option<Result<ClientIdentity, String>>,
 }
 
 impl Prover {
-    /// Returns the proof for a challenge, or why there is none.
+    /// Returns the proof for a challenge, or the reason why there is none.
     fn prove(&mut self, replica: ReplicaId, challenge: &Digest) -> Result<Bytes, String> {
         let config = &self.config;
         let identity =
@@ -60,7 +60,7 @@ impl StatusProbe {
         Ok(StatusProbe { prover: Some(prover), log, ..StatusProbe::over(transport, config.members.len()) })
     }
 
-    /// Returns a probe with its own transport, which proves no key.
+    /// Returns a probe with the given transport, which proves no key.
     pub fn over(transport: Box<dyn Transport>, replicas: usize) -> Self {
         StatusProbe {
             transport,
@@ -73,19 +73,19 @@ impl StatusProbe {
         }
     }
 
-    /// Asks every replica for its status with its history. The result is indexed by replica id, with `None` for
-    /// replicas that did not answer before the timeout.
+    /// Requests every replica's status with its history. The result is indexed by replica id, with `None` for replicas
+    /// that did not answer before the timeout.
     pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.ask(true, self.replicas, timeout)
     }
 
-    /// Asks every replica for its status with history and settings, and returns the first answer; `None` after the
+    /// Requests every replica's status with history and settings, and returns the first answer; `None` after the
     /// timeout.
     pub fn read_first(&mut self, timeout: Duration) -> io::Result<Option<Status>> {
         Ok(self.ask(true, 1, timeout)?.into_iter().flatten().next())
     }
 
-    /// Asks every replica for its status. The result is indexed by replica id, with `None` for replicas that did not
+    /// Requests every replica's status. The result is indexed by replica id, with `None` for replicas that did not
     /// answer before the timeout.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.ask(false, self.replicas, timeout)
@@ -95,12 +95,12 @@ impl StatusProbe {
         self.log.reach(&mut *self.transport, self.replicas)
     }
 
-    /// Returns why replicas did not answer the last question, as far as they said.
+    /// Returns the reasons given by replicas for not answering the last query.
     pub fn unanswered(&self) -> &BTreeMap<ReplicaId, String> {
         &self.unanswered
     }
 
-    /// Asks every replica, and returns once `enough` of them answered or the timeout expires.
+    /// Queries every replica, and returns once `enough` of them answered or the timeout expires.
     fn ask(&mut self, history: bool, enough: usize, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.id += 1;
         let question = encode_message(&ClientRequest::Status { id: self.id, history });
@@ -141,7 +141,7 @@ impl StatusProbe {
             }
         }
     }
-    /// Handles a frame: returns the status in it, or proves the client's key if the replica asks for that.
+    /// Handles a frame: returns the status in it, or proves the client's key if the replica requires it.
     fn hear(&mut self, from: ReplicaId, frame: Bytes, question: &Bytes, proved: &mut Signers) -> Option<Status> {
         match decode_message::<ReplicaReply>(frame).ok()? {
             ReplicaReply::Status { id, json } if id == self.id => return serde_json::from_slice(&json).ok(),

@@ -1,7 +1,4 @@
-//! Commands of the clients: of a fixed size, from the key-value mixes of YCSB, or the lines of a file.
-//!
-//! YCSB is Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010. Keys are zipfian with exponent
-//! 0.99, and the rank is hashed, so that popular keys are spread over the key space.
+//! Clients' commands: of a fixed size, from the key-value mixes of YCSB, or the lines of a file.
 
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{ClientId, UnknownName};
@@ -15,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Source of commands. The same seed gives the same commands.
+/// Source of commands. The same seed produces the same commands.
 pub trait Workload: Send {
     /// Writes the next command to execute before the load starts. Returns false if none is left.
     fn preload(&mut self, payload: &mut Vec<u8>) -> bool {
@@ -36,13 +33,13 @@ pub trait KeyValueEncoder: Send {
     fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>);
 }
 
-/// Default size of a YCSB value.
+/// Default size of a YCSB value, in bytes.
 pub const DEFAULT_VALUE_BYTES: usize = 100;
 /// Exponent of YCSB's zipfian distribution.
 pub const ZIPFIAN_EXPONENT: f64 = 0.99;
 /// Maximum number of records. Record numbers must be exact in a 64-bit float.
 pub const MAX_RECORDS: u64 = 1 << 32;
-/// Maximum size of a file of commands.
+/// Maximum size of a command file, in bytes.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
 
 /// Kind of workload.
@@ -187,8 +184,8 @@ pub fn workload(
     Ok(Box::new(YcsbWorkload::new(reads, *kind == WorkloadKind::YcsbF, value, records, seed, encoder)?))
 }
 
-/// Commands of one size: a counter of eight bytes, so that no two are equal, and pseudorandom bytes. Shorter commands
-/// are all equal.
+/// Commands of one size: an eight-byte counter, so that no two are equal, followed by pseudorandom bytes. Commands
+/// shorter than the counter are all equal.
 pub struct FixedWorkload {
     filler: Vec<u8>,
     count: u64,
@@ -224,7 +221,7 @@ fn stamp(filler: &mut [u8], count: &mut u64) {
     }
 }
 
-/// Maximum size of a key-value command without its value: an operation, a key and their lengths.
+/// Maximum size of a key-value command without its value, in bytes: an operation, a key and their lengths.
 const KEY_VALUE_OVERHEAD_BYTES: usize = 256;
 
 /// YCSB mix.
@@ -311,8 +308,8 @@ pub fn write_key(record: u64, key: &mut Vec<u8>) {
     write!(key, "user{record:012}").expect("writing to memory does not fail");
 }
 
-/// Returns the 64-bit FNV-1a hash of a rank, with which YCSB spreads popular records. Two ranks may share a record,
-/// also in YCSB.
+/// Returns the 64-bit FNV-1a hash of a rank, by which YCSB spreads popular records. Two ranks may share a record, as in
+/// YCSB itself.
 pub fn scramble(rank: u64) -> u64 {
     rank.to_le_bytes()
         .iter()
@@ -327,7 +324,7 @@ pub struct FileWorkload {
 }
 
 impl FileWorkload {
-    /// Reads the whole file. Empty lines are commands too, but a file of only empty lines has no commands.
+    /// Reads the whole file. Empty lines are commands too, but a file of only empty lines contains no commands.
     pub fn read(path: &Path) -> Result<Self, WorkloadError> {
         let failed = |error| WorkloadError::File { path: path.to_owned(), error };
         let about = std::fs::metadata(path).map_err(failed)?;

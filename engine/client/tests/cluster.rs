@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Maximum number of tries, a tenth of a second apart, before a test gives up.
+/// Maximum number of attempts, a tenth of a second apart, before a test fails.
 const LOOKS: usize = 400;
 
 /// Waits until `connected` replicas are connected: a client starts with fewer.
@@ -188,7 +188,7 @@ fn an_expired_command_is_signed_again_but_a_forgotten_one_is_not() {
 fn a_probe_reads_the_replicas_that_it_reaches() {
     let cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Honest, Manner::Honest]);
     let mut probe = StatusProbe::connect(&cluster.config).unwrap();
-    // Some replicas may not be connected yet, and one never will be: ask until three answer.
+    // Some replicas may not be connected yet, and one never will be: query until three answer.
     let mut look = |_| Some(probe.read(SECOND / 10).unwrap()).filter(|found| found.iter().flatten().count() == 3);
     let found = (0..LOOKS).find_map(&mut look).expect("three answer");
     let answered: Vec<Option<ReplicaId>> =

@@ -63,7 +63,7 @@ fn a_slow_dissemination_is_a_warning_and_no_difference() {
     assert!(warning.starts_with("`dissemination` is client here and replicas there"), "{warning}");
 }
 
-/// A replica ends its link for a frame that is too long. The bundles that are so long are refused for good.
+/// A replica closes its link for a frame that is too long. Bundles of that length are refused permanently.
 #[test]
 fn a_bundle_over_the_limit_of_f_plus_1_replicas_is_rejected() {
     let mut session = session();

@@ -41,7 +41,7 @@ fn a_written_configuration_is_read_back_unchanged() {
     config.quic.idle_timeout_ms = 9_000;
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     let QuicConfig { idle_timeout_ms, .. } = config.wire().settings.quic;
-    assert_eq!(idle_timeout_ms, 9_000, "what the file says reaches the transport");
+    assert_eq!(idle_timeout_ms, 9_000, "the file's settings reach the transport");
     for key in [
         "cluster",
         "scheme",

@@ -17,7 +17,7 @@ use std::time::Duration;
 const ORIGIN: ClientId = ClientId(9 << 16);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Four replicas that answer each bundle after `delay`, but not between `stall.0` and `stall.1`.
+/// Four replicas that answer each bundle after `delay`, except between `stall.0` and `stall.1`.
 struct Cluster {
     delay: Duration,
     stall: (Time, Time),
@@ -174,7 +174,7 @@ fn an_open_loop_sends_on_time_and_counts_from_the_intended_time() {
 
 #[test]
 fn due_commands_wait_for_others_up_to_the_bundle_wait() {
-    // Ten commands a millisecond: in two milliseconds 20 others join a command, unless the bundle is full before.
+    // Ten commands per millisecond: in two milliseconds 20 others join a command, unless the bundle is full before.
     for (bundle, expected) in [(100, 21), (8, 8)] {
         let mut cluster = Cluster::new(MILLISECOND);
         let mode = LoadMode::Open { rate: 10_000.0, max_outstanding: 1000 };
@@ -188,7 +188,8 @@ fn due_commands_wait_for_others_up_to_the_bundle_wait() {
     }
 }
 
-/// Times at which an open loop sends in its first 100 ms, and the commands of each, with bursts of up to a millisecond.
+/// Returns the times at which an open loop sends in its first 100 ms, and the number of commands each time, with bursts
+/// of up to a millisecond.
 fn bursts(rate: f64) -> Vec<(Time, u64)> {
     let mode = LoadMode::Open { rate, max_outstanding: 1_000_000 };
     let mut core = core(LoadOptions { burst: MILLISECOND, ..options(mode, 100) });
@@ -207,7 +208,8 @@ fn bursts(rate: f64) -> Vec<(Time, u64)> {
 
 #[test]
 fn an_open_loop_sends_in_bursts_whose_spacing_follows_the_rate() {
-    // 100 commands a millisecond leave together; at 4 per microsecond a burst is full after a tenth of a millisecond.
+    // 100 commands are sent together per millisecond; at 4 per microsecond a burst is full after a tenth of a
+    // millisecond.
     for (rate, spacing_us, commands) in [(100_000.0, 1_010, 101), (4_000_000.0, 100, 400)] {
         let bursts = bursts(rate);
         assert!(bursts.len() >= 95, "{} bursts", bursts.len());
@@ -440,7 +442,7 @@ fn few_requests_are_all_samples_with_their_latencies() {
         report.samples.iter().map(|sample| (sample.intended.as_millis(), sample.latency_us)).collect();
     assert_eq!(samples.len() as u64, report.latency_us.len());
     let expected = (0..100).map(|number| {
-        // The window starts after 100 ms. What is due 593 ms after the start or later is answered at 800 ms.
+        // The window starts after 100 ms. Commands due 593 ms after the start or later are answered at 800 ms.
         let due = 100 + number * 10;
         let answered = if (600..800).contains(&(due + 7)) { 800 } else { due + 7 };
         (u128::from(due - 100), (answered - due) * 1000)
@@ -564,7 +566,7 @@ fn a_closed_loop_has_more_commands_outstanding_from_each_step_on() {
     balanced(&report);
     assert_eq!(seen, BTreeSet::from([(0, 15), (1, 30), (2, 60), (3, 60)]));
     let completed: Vec<u64> = report.steps.iter().map(|step| step.completed).collect();
-    // The commands that a step adds have their first answers two milliseconds after its start. The last step lasts to
+    // The commands added by a step have their first answers two milliseconds after its start. The last step lasts to
     // the end of the window.
     assert_eq!(completed, [15 * 150, 15 * (150 + 149), 30 * (200 + 199)]);
     let falling = vec![step(100, 5.0, 5.0), step(100, 4.0, 4.0)];
@@ -575,7 +577,7 @@ fn a_closed_loop_has_more_commands_outstanding_from_each_step_on() {
 #[test]
 fn a_load_that_gives_up_sends_no_request_again_and_counts_the_replies_to_each() {
     let mut cluster = Cluster::new(MILLISECOND * 2);
-    // Between these times nobody answers in time.
+    // Between these times no answer arrives in time.
     cluster.stall = (Time::from_millis(500), Time::from_millis(600));
     let mode = LoadMode::Closed { outstanding: 1 };
     let give_up_after = Some(MILLISECOND * 20);

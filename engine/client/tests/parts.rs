@@ -1,4 +1,4 @@
-//! A load that is split into parts, which begin together and whose reports are merged.
+//! A load split into parts, which begin together and whose reports are merged.
 
 use quorate_client::SessionCounters;
 use quorate_client::SessionOptions;
@@ -103,7 +103,7 @@ fn merged_reports_count_every_command_once() {
     assert_eq!(merged.intervals.iter().sum::<u64>(), merged.total_completed);
     assert_eq!(merged.longest_gap, MILLISECOND * 3);
     assert_eq!((merged.usage.cpu, merged.usage.busy), (MILLISECOND * 3, Some(MILLISECOND * 2)));
-    // Two thirds of the commands take at most 4 ms; the third machine's take 30. So it is in each second.
+    // Two thirds of the commands take at most 4 ms; the third machine's take 30 ms. This holds in each second.
     let ms = |us: u64| (us + 500) / 1000;
     let quantile = |at| ms(merged.latency_us.value_at_quantile(at));
     assert_eq!([0.3, 0.5, 0.9].map(quantile), [2, 4, 30]);

@@ -7,7 +7,7 @@ use quorate_types::ReplicaId;
 use std::io;
 use std::time::Duration;
 
-/// Transport that connects the first replicas after a number of polls, and the others never.
+/// Transport that connects the first replicas after some polls, and the others never.
 struct Partly {
     connected: u16,
     after: usize,

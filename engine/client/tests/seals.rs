@@ -1,4 +1,4 @@
-//! Clients that count only replies with seals, against replicas without consensus.
+//! Clients that count only authenticated replies, against replicas without consensus.
 
 use crate::echo::{EchoCluster, Manner};
 use quorate_client::load::{LoadError, LoadGenerator, LoadMode, LoadOptions};
@@ -11,7 +11,7 @@ use quorate_types::{ReplicaId, ReplicaReply};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Maximum number of questions until a replica's answer has come.
+/// Maximum number of queries until a replica's answer arrives.
 const QUESTIONS: usize = 1000;
 const SEALS: [ReplyAuthentication; 2] = [ReplyAuthentication::Signature, ReplyAuthentication::Mac];
 
@@ -77,7 +77,7 @@ fn a_replica_with_bad_seals_changes_nothing_and_is_named() {
             for number in 0..5u8 {
                 assert_eq!(client.execute(&[number]).unwrap(), [number]);
             }
-            // Replies that came after f+1 others were not verified, but those to questions are, whenever they come.
+            // Replies that arrived after f+1 others were not verified, but all answers to queries are.
             for _ in 0..QUESTIONS {
                 assert_eq!(client.query(b"question").unwrap(), b"question");
                 if !client.distrusted().is_empty() {
@@ -114,8 +114,8 @@ fn replies_that_are_not_authentic_are_no_quorum() {
     }
 }
 
-/// On a channel that protects nothing, somebody may ask another question under the client's number. Three replicas
-/// that answer it alike, each under a genuine seal, are more than f+1.
+/// On an unprotected channel, an attacker may send another query under the client's number. Three replicas that answer
+/// it equally, each with a genuine authenticator, are more than f+1.
 #[test]
 fn an_answer_to_another_question_of_the_same_number_does_not_count() {
     for replies in [ReplyAuthentication::Channel, ReplyAuthentication::Signature, ReplyAuthentication::Mac] {
@@ -125,7 +125,11 @@ fn an_answer_to_another_question_of_the_same_number_does_not_count() {
             cluster.config.request_timeout_ms = 600;
             let mut client = Client::connect(&cluster.config).unwrap();
             let answered = client.query(b"question");
-            assert!(client.distrusted().is_empty(), "{replies}: the seals are genuine: {}", client.distrusted());
+            assert!(
+                client.distrusted().is_empty(),
+                "{replies}: the authenticators are genuine: {}",
+                client.distrusted()
+            );
             answered
         };
         let error = of_honest(1).unwrap_err();
@@ -140,12 +144,12 @@ fn settings_that_differ_are_an_error_that_says_so() {
     let ways = [ReplyAuthentication::Channel, ReplyAuthentication::Signature, ReplyAuthentication::Mac];
     for of_replicas in ways {
         for of_client in ways.into_iter().filter(|way| *way != of_replicas) {
-            // Without the client's key, replicas with codes send none, as real ones do.
+            // Without the client's key, replicas that use MACs send none, as real ones do.
             let manner = if of_replicas == ReplyAuthentication::Mac { Manner::Unsealed } else { Manner::Honest };
             let mut cluster = EchoCluster::sealing(&[manner; 4], of_replicas);
             (cluster.config.reply_authentication, cluster.config.request_timeout_ms) = (of_client, 600);
             let outcome = Client::connect(&cluster.config).unwrap().query(b"question");
-            // Plain replies of replicas that cannot make codes count where nothing else is asked for.
+            // Plain replies of replicas that cannot create MACs count if nothing else is required.
             if of_client == ReplyAuthentication::Channel && manner == Manner::Unsealed {
                 assert_eq!(outcome.unwrap(), b"question");
                 continue;

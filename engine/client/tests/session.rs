@@ -1,4 +1,4 @@
-//! Replies that complete a bundle, and the times at which it is sent again.
+//! Replies that complete a bundle, and the times at which it is resent.
 
 use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
@@ -523,7 +523,7 @@ fn a_refused_bundle_is_offered_to_each_replica_in_turn_and_never_to_all_at_once(
     assert_eq!(tried, [0, 0, 1, 1, 2, 2, 3, 3]);
 }
 
-/// A replica may lie, and its texts are shown to people.
+/// A replica may lie, and its texts are displayed to people.
 #[test]
 fn the_reasons_of_replicas_are_escaped() {
     let hostile = "a\u{1b}[2J\u{7}\r\nerror: forged";

@@ -1,11 +1,11 @@
-//! Pace of an open loop while replicas refuse its commands: each rule by itself.
+//! Pace of an open loop while replicas refuse its commands: each rule separately.
 
 use quorate_client::load::Throttle;
 use quorate_types::Time;
 use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// Commands due in a millisecond.
+/// Commands due per millisecond.
 const OFFERED: u64 = 10;
 
 /// Load that is due at even intervals.
@@ -15,8 +15,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns a throttle after 1000 milliseconds. In each of them it let `offered` commands pass,
-    /// and `executed` were executed.
+    /// Returns a throttle after 1000 milliseconds, in each of which `offered` commands were sent and `executed` were
+    /// executed.
     fn after_a_second(least: u64, offered: u64, executed: u64) -> Bench {
         let mut bench = Bench { throttle: Throttle::new(least), now: Time(0) };
         for _ in 0..1000 {
@@ -36,7 +36,7 @@ impl Bench {
         sent
     }
 
-    /// Returns how many of the commands that are due now are sent.
+    /// Returns how many of the commands due now are sent.
     fn burst(&mut self, offered: u64) -> u64 {
         (0..offered).filter(|_| self.throttle.allows(self.now)).count() as u64
     }
@@ -45,7 +45,7 @@ impl Bench {
         self.throttle.on_busy(self.now, MILLISECOND * wait_ms as u32);
     }
 
-    /// Refuses commands this many times, each time after a pause of a millisecond.
+    /// Has commands refused this many times, each time after a pause of a millisecond.
     fn refuse_often(&mut self, times: u32, offered: u64) {
         for _ in 0..times {
             self.refuse(1);
@@ -59,7 +59,7 @@ impl Bench {
     }
 }
 
-/// Asserts that each count is what is expected, give or take 2 % and two commands.
+/// Asserts that each count is within 2 % and two commands of the expected one.
 #[track_caller]
 fn assert_near<const N: usize>(counts: [u64; N], expected: [u64; N]) {
     for (count, expected) in counts.iter().zip(expected) {
@@ -113,7 +113,7 @@ fn a_first_burst_does_not_count_as_a_rate() {
     let mut bench = Bench { throttle: Throttle::new(1), now: Time(0) };
     assert_eq!(bench.run(1, 100), 100);
     bench.refuse(1);
-    // 100 commands in a tenth of a second, less a quarter.
+    // 100 commands per tenth of a second, minus a quarter.
     assert_near(bench.periods(OFFERED), [75]);
 }
 
@@ -128,7 +128,7 @@ fn near_the_refused_pace_it_grows_slowly() {
 fn far_below_the_refused_pace_it_grows_faster_and_faster() {
     let mut bench = Bench::after_a_second(1, 1000, 0);
     bench.refuse_often(20, 1000);
-    // 0.75^20 of a million, and the refused pace 0.875^19 of it: 79,000/s, near from 59,000/s on.
+    // 0.75^20 of a million, and the refused pace is 0.875^19 of it: 79,000/s, near from 59,000/s on.
     let slow = [317, 337, 358, 380, 404, 429];
     let twice = [483, 543, 611, 688, 774];
     let four_times = [967, 1209, 1511, 1889, 2361];
@@ -144,7 +144,7 @@ fn a_silent_client_saves_up_for_a_short_burst_only() {
     bench.refuse(1);
     bench.run(10, OFFERED);
     bench.now = bench.now + MILLISECOND * 500;
-    // The pace is 7500 times 17/16 to the power of 5 by now: 20 ms of that.
+    // The pace is 7500 times (17/16)^5 by now; the burst is 20 ms of it.
     assert_near([bench.burst(10_000)], [203]);
 }
 
@@ -154,7 +154,7 @@ fn the_pace_is_free_after_a_second_without_trouble() {
         let mut bench = Bench::after_a_second(1, OFFERED, 0);
         bench.refuse(1);
         bench.run(1, OFFERED);
-        assert_eq!(bench.run(calm_ms - 1, 1), calm_ms - 1, "a tenth of what was refused passes");
+        assert_eq!(bench.run(calm_ms - 1, 1), calm_ms - 1, "a tenth of the refused commands passes");
         assert_eq!(bench.burst(10_000) == 10_000, is_free, "after {calm_ms} ms");
     }
 }

@@ -1,9 +1,9 @@
-//! What a typed state machine costs beside the application that executes nothing, in one process and in turns:
+//! Cost of a typed state machine compared with the application that executes nothing, in one process and alternating:
 //! `cargo run --release -p quorate --example cost [ROUNDS]`.
 //!
-//! Prints the processor time of the whole process, replicas and clients, for each command that completed, with the load
-//! of `quorate bench`: four clients with 1,600 commands outstanding each, in bundles of 100. The last rows are the
-//! counter's with one `Pipeline` as its client.
+//! Prints the CPU time of the whole process, replicas and clients, per completed command, with the load of `quorate
+//! bench`: four clients with 1,600 commands outstanding each, in bundles of 100. The last rows are for the counter with
+//! one `Pipeline` as its client.
 
 use quorate::prelude::*;
 use quorate::{ApplicationKind, NodeConfig, kind};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const REPLICAS: usize = 4;
 const WARMUP: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(3);
-/// Commands that the pipeline keeps outstanding, as the load does.
+/// Outstanding commands of the pipeline, as many as in the load.
 const OUTSTANDING: usize = 6400;
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ impl StateMachine for Counter {
     }
 }
 
-/// Returns the processor time of this process.
+/// Returns the CPU time of this process.
 fn cpu() -> Duration {
     let text = fs::read_to_string("/proc/self/stat").expect("Linux reports it");
     let fields: Vec<&str> = text.rsplit(')').next().expect("it has a name").split_whitespace().collect();
@@ -68,7 +68,7 @@ fn cluster(application: ApplicationKind) -> Result<(EmbeddedCluster, ClientConfi
     Ok((cluster, config))
 }
 
-/// Returns the microseconds of processor time for each command of a load.
+/// Returns the CPU time per command of a load, in microseconds.
 fn load(application: ApplicationKind, file: &Path) -> Result<f64, Box<dyn AnyError>> {
     let (cluster, config) = cluster(application)?;
     let identity = new_identity(&config)?;
@@ -85,7 +85,7 @@ fn load(application: ApplicationKind, file: &Path) -> Result<f64, Box<dyn AnyErr
     Ok(spent.as_secs_f64() * 1e6 / completed as f64)
 }
 
-/// Returns the same for commands of one pipeline.
+/// Returns the CPU time per command of one pipeline, in microseconds.
 fn pipeline() -> Result<f64, Box<dyn AnyError>> {
     let cluster = LocalCluster::<Counter>::start_with(REPLICAS, |config| {
         config.client_authentication = "none".parse().expect("a name");

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A client that executes one command at a time and waits for its result. It trusts a result that f+1 replicas gave,
+/// A client that executes one command at a time and waits for its result. It trusts a result given by f+1 replicas,
 /// since at least one of them is honest.
 pub struct Client<S> {
     client: quorate_client::Client,
@@ -33,10 +33,10 @@ impl<S: StateMachine> Client<S> {
         decode(&self.client.execute(&payload)?)
     }
 
-    /// Asks a question about the state, which is not ordered. The answer is from a moment that may lag behind.
+    /// Sends a query about the state, which is not ordered. The answer may describe an earlier state.
     ///
     /// # Errors
-    /// If f+1 replicas do not give the same answer in time, for example because the state changes all the while.
+    /// If f+1 replicas do not give the same answer in time, for example because the state keeps changing.
     pub fn query(&mut self, query: &S::Query) -> Result<S::Answer, Error> {
         let question = encode(query).map_err(Error::Encoding)?;
         decode(&self.client.query(&question)?)
@@ -44,7 +44,7 @@ impl<S: StateMachine> Client<S> {
 }
 
 /// A client with many commands outstanding, for any number of threads and asynchronous tasks on any runtime. Commands
-/// submitted together travel together.
+/// submitted together are sent together.
 pub struct Pipeline<S> {
     pipeline: quorate_client::Pipeline,
     machine: PhantomData<fn() -> S>,
@@ -69,7 +69,7 @@ impl<S: StateMachine> Pipeline<S> {
     }
 }
 
-/// A reply to come: `await` it on any runtime, or [`wait`](Pending::wait) for it.
+/// A future reply: `await` it on any runtime, or block on it with [`wait`](Pending::wait).
 #[must_use = "the command is sent anyway, but nobody sees its reply"]
 pub struct Pending<R> {
     pending: quorate_client::Pending,
@@ -80,7 +80,7 @@ impl<R: DeserializeOwned> Pending<R> {
     /// Waits for the reply.
     ///
     /// # Errors
-    /// As [`Client::execute`].
+    /// The errors of [`Client::execute`].
     pub fn wait(self) -> Result<R, Error> {
         decode(&self.pending.wait()?)
     }
@@ -95,7 +95,7 @@ impl<R: DeserializeOwned> IntoFuture for Pending<R> {
     }
 }
 
-/// A [`Pending`] reply that is awaited.
+/// Future of a [`Pending`] reply.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Awaited<R> {
     result: quorate_client::pipeline::Awaited,

@@ -11,11 +11,11 @@ use quorate_types::{ReplicaId, Status};
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Name of local clusters. Nothing but their own clients talks to them.
+/// Name of local clusters. Only their own clients connect to them.
 const NAME: &str = "local";
 
 /// A cluster whose replicas are threads of this process, connected over loopback. Dropping it stops them. Journals are
-/// in memory unless the configuration asks for files.
+/// in memory unless the configuration selects files.
 pub struct LocalCluster<S> {
     cluster: EmbeddedCluster,
     config: ClientConfig,
@@ -23,18 +23,19 @@ pub struct LocalCluster<S> {
 }
 
 impl<S: StateMachine> LocalCluster<S> {
-    /// Starts a cluster with this many replicas and the default settings. It tolerates (n-1)/3 faulty ones: 1 of 4.
+    /// Starts a cluster with this many replicas and the default settings. It tolerates (n-1)/3 faulty ones, for example
+    /// 1 of 4.
     ///
     /// # Errors
-    /// If the number is 0 or too large, or the system refuses a port or a thread.
+    /// If the number is 0 or too large, or a port or a thread is not available.
     pub fn start(replicas: usize) -> Result<LocalCluster<S>, Error> {
         LocalCluster::start_with(replicas, |_| ())
     }
 
-    /// Does the same with other settings: `configure` changes those that all replicas share.
+    /// Starts a cluster with other settings: `configure` changes the settings shared by all replicas.
     ///
     /// # Errors
-    /// If the settings cannot work, or the system refuses a port or a thread.
+    /// If the settings are invalid, or a port or a thread is not available.
     pub fn start_with(replicas: usize, configure: impl FnOnce(&mut NodeConfig)) -> Result<LocalCluster<S>, Error> {
         let (cluster, config) = start(kind::<S>(), replicas, configure)?;
         Ok(LocalCluster { cluster, config, machine: PhantomData })
@@ -61,21 +62,21 @@ impl<S: StateMachine> LocalCluster<S> {
         &self.config
     }
 
-    /// Stops a replica like a crash, for tests of what your program does then. Returns its last status.
+    /// Stops a replica as in a crash, to test your program's reaction. Returns its last status.
     ///
     /// # Errors
-    /// If it had failed before.
+    /// If it has already failed.
     ///
     /// # Panics
-    /// If there is no such replica, or it was stopped before.
+    /// If there is no such replica, or it was already stopped.
     pub fn stop(&mut self, replica: ReplicaId) -> Result<Status, Error> {
         Ok(self.cluster.stop(replica)?)
     }
 
-    /// Stops all replicas, and returns the last status of each that still ran.
+    /// Stops all replicas, and returns the last status of each that was still running.
     ///
     /// # Errors
-    /// The first error with which a replica has ended.
+    /// The first error of a replica.
     pub fn shut_down(self) -> Result<Vec<(ReplicaId, Status)>, Error> {
         let ended = self.cluster.shut_down().into_iter();
         ended.map(|(replica, status)| Ok((replica, status?))).collect()

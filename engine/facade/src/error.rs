@@ -11,16 +11,16 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A replica could not start, or has ended.
+    /// A replica could not start, or has stopped.
     #[error(transparent)]
     Node(Box<NodeError>),
-    /// A command or question has no result.
+    /// A command or query has no result.
     #[error(transparent)]
     Client(Box<ClientError>),
-    /// A client's configuration file cannot be used.
+    /// A client's configuration file is unusable.
     #[error(transparent)]
     Configuration(Box<ConfigError>),
-    /// The application's name cannot be used.
+    /// The application's name is unusable.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The replicas could not decode the command, or run another version of the application.
@@ -34,18 +34,18 @@ pub enum Error {
     /// The command cannot be encoded.
     #[error("the command cannot be encoded: {0}")]
     Encoding(postcard::Error),
-    /// The system refuses handlers of signals.
+    /// Signal handlers cannot be installed.
     #[error("cannot handle signals: {source}")]
     Signals {
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }

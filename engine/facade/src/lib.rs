@@ -2,7 +2,7 @@
 //!
 //! A cluster of n replicas executes the same commands in the same order, and stays correct while up to f of them, fewer
 //! than a third, fail in any way: they may crash, lie, or collude. You write a [`StateMachine`]; the engine orders its
-//! commands, executes them on every replica, and gives clients the results that f+1 replicas agree on.
+//! commands, executes them on every replica, and returns results to clients on which f+1 replicas agree.
 //!
 //! ```
 //! use quorate::prelude::*;
@@ -36,8 +36,8 @@
 //! # Ok::<(), quorate::Error>(())
 //! ```
 //!
-//! - [`LocalCluster`] runs all replicas in one process: for tests, and to begin with.
-//! - [`run_replica`] runs one replica from a directory that `quorate testnet` or [`write_cluster`] has written.
+//! - [`LocalCluster`] runs all replicas in one process: for tests, and to get started.
+//! - [`run_replica`] runs one replica from a directory written by `quorate testnet` or [`write_cluster`].
 //! - [`Client`] executes one command at a time, [`Pipeline`] many at once, from any thread or asynchronous task.
 //! - [`Application`] is the interface beneath [`StateMachine`], for applications with their own encodings, large states
 //!   or parallel execution.
@@ -59,7 +59,7 @@ pub use quorate_node::{NodeConfig, NodeError};
 pub use quorate_types::{Command, ReplicaId, Status};
 pub use replica::{ClusterPlan, run_replica, write_cluster};
 
-/// What most programs import.
+/// Imports for most programs.
 pub mod prelude {
     pub use crate::{Client, Error, LocalCluster, Pipeline, StateMachine};
 }

@@ -10,38 +10,39 @@ use std::sync::Arc;
 
 /// A replicated state machine with typed commands, encoded by [`postcard`](https://docs.rs/postcard).
 ///
-/// Equal sequences of commands must give equal states and replies on every machine, or the replicas part: no clock, no
-/// randomness, no iteration over a hash table (use `BTreeMap`), no floating-point function whose result depends on the
-/// platform. Replicas compare their states at each checkpoint, and one that differs stops and says so.
+/// Equal sequences of commands must produce equal states and replies on every machine, or the replicas diverge: use no
+/// clock, no randomness, no iteration over a hash table (use `BTreeMap`), and no floating-point function whose result
+/// depends on the platform. Replicas compare their states at each checkpoint, and a diverging one stops with an error.
 ///
-/// A panic in `apply` ends the replica, on every replica alike: return an error in the [`Reply`](StateMachine::Reply)
-/// instead, for example `Result<Receipt, Overdrawn>`. A slow `apply` delays all commands behind it.
+/// A panic in `apply` stops every replica: return an error in the [`Reply`](StateMachine::Reply) instead, for example
+/// `Result<Receipt, Overdrawn>`. A slow `apply` delays all later commands.
 pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The name in configurations and snapshots: lower-case letters, digits and hyphens.
+    /// Name used in configurations and snapshots: lower-case letters, digits and hyphens.
     const NAME: &'static str;
     /// A change of the state.
     type Command: Serialize + DeserializeOwned;
     /// The result of a command for its client, at most 2 MiB encoded.
     type Reply: Serialize + DeserializeOwned;
-    /// A question about the state that changes nothing and is not ordered.
+    /// A query about the state, which changes nothing and is not ordered.
     type Query: Serialize + DeserializeOwned;
-    /// The result of a question for its client.
+    /// The result of a query for its client.
     type Answer: Serialize + DeserializeOwned;
 
     /// Executes a command. The replicas call it in the agreed order.
     fn apply(&mut self, command: Self::Command) -> Self::Reply;
 
-    /// Answers a question from the state of one moment, which may lag behind.
+    /// Answers a query from the state at one moment, which may lag behind.
     fn query(&self, query: Self::Query) -> Self::Answer;
 
     /// Estimates the bytes of the encoded state, by which replicas decide how often they keep it for others. Equal
-    /// states must give equal estimates. By default the size of the type, which is too little for one with collections.
+    /// states must have equal estimates. The default is the size of the type, which is too low for types with
+    /// collections.
     fn estimated_bytes(&self) -> usize {
         size_of::<Self>()
     }
 }
 
-/// Reply of a replica: the machine's own, or a sign that the command could not be decoded.
+/// Reply of a replica: the machine's own, or a notice that the command could not be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Outcome<R> {
     Done(R),
@@ -51,13 +52,13 @@ pub(crate) enum Outcome<R> {
 /// Encodes a value of a state machine.
 ///
 /// # Errors
-/// If the type's own encoding fails, as one of a sequence of unknown length does.
+/// If the type's own encoding fails, like that of a sequence of unknown length.
 pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, postcard::Error> {
     postcard::to_stdvec(value)
 }
 
-/// The adapter between a state machine and the engine. The state is shared with snapshots that are being encoded, and
-/// copied by the first command after one.
+/// The adapter between a state machine and the engine. The state is shared with snapshots being encoded, and copied by
+/// the first command after a snapshot.
 struct Typed<S>(Arc<S>);
 
 /// Returns the handle by which clusters run a state machine.
@@ -69,8 +70,8 @@ fn factory<S: StateMachine>() -> &'static Factory {
     const { &Factory { name: S::NAME, make: || Box::new(Typed(Arc::new(S::default()))) } }
 }
 
-/// Makes a state machine known by its name to the configuration files that this process reads. [`run_replica`] and
-/// [`write_cluster`] do it themselves; a program that is only a client does it before it reads `client.toml`.
+/// Registers a state machine by name for the configuration files that this process reads. [`run_replica`] and
+/// [`write_cluster`] call it; a program that is only a client must call it before it reads `client.toml`.
 ///
 /// [`run_replica`]: crate::run_replica
 /// [`write_cluster`]: crate::write_cluster
@@ -81,7 +82,7 @@ pub fn register<S: StateMachine>() -> Result<ApplicationKind, Error> {
     Ok(ApplicationKind::register(factory::<S>())?)
 }
 
-/// Encodes a reply. One that cannot be encoded ends every replica alike, as a panic in `apply` does.
+/// Encodes a reply. A reply that cannot be encoded stops every replica, like a panic in `apply`.
 fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
     let encoded = encode(outcome).expect("a reply of a state machine can be encoded");
     result.extend_from_slice(&encoded);

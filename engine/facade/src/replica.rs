@@ -1,4 +1,4 @@
-//! Replicas as processes of their own.
+//! Replicas as separate processes.
 
 use crate::error::Error;
 use crate::machine::{StateMachine, register};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// A new cluster, for [`write_cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterPlan {
-    /// Settings that all replicas share. [`ClusterPlan::new`] has the defaults.
+    /// Settings shared by all replicas. [`ClusterPlan::new`] sets the defaults.
     pub settings: NodeConfig,
-    /// `HOST` or `HOST:PORT` of each replica. Replicas on one host have ports of their own.
+    /// `HOST` or `HOST:PORT` of each replica. Replicas on the same host need different ports.
     pub hosts: Vec<String>,
     /// First port of hosts without one. Each replica takes three: for peers, for clients, and for operators.
     pub base_port: u16,
@@ -25,11 +25,11 @@ impl ClusterPlan {
     }
 }
 
-/// Writes a directory for each replica, with its configuration and new private keys, and `client.toml` for clients.
-/// The directory must be empty or not exist. Returns the replicas' directories, for [`run_replica`].
+/// Writes one directory per replica, with its configuration and new private keys, and `client.toml` for clients. The
+/// directory must be empty or not exist. Returns the replicas' directories, for [`run_replica`].
 ///
 /// # Errors
-/// If the plan cannot work, or a file cannot be written.
+/// If the plan is invalid, or a file cannot be written.
 pub fn write_cluster<S: StateMachine>(plan: &ClusterPlan, directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let application = register::<S>()?;
     let settings = NodeConfig { application, ..plan.settings.clone() };
@@ -42,11 +42,11 @@ pub fn write_cluster<S: StateMachine>(plan: &ClusterPlan, directory: &Path) -> R
     Ok(net.directories)
 }
 
-/// Runs the replica of a directory on this thread until it fails, or until the process gets SIGINT or SIGTERM, and
-/// returns its last status. It logs with `tracing`: install a subscriber to see it.
+/// Runs the replica of a directory on this thread until it fails, or until the process receives SIGINT or SIGTERM, and
+/// returns its last status. It logs with `tracing`: install a subscriber to see the log.
 ///
 /// # Errors
-/// If the directory cannot be used, or the replica fails. The error of a replica that must not start again says so.
+/// If the directory is unusable, or the replica fails. The error says so if the replica must not be restarted.
 pub fn run_replica<S: StateMachine>(directory: &Path) -> Result<Status, Error> {
     register::<S>()?;
     interrupt::install().map_err(|source| Error::Signals { source })?;

@@ -15,7 +15,7 @@ fn commands_have_typed_replies_and_errors_and_questions_see_the_state() {
     assert_eq!(state, Counter { total: 42, last: Some("add 2".to_owned()) });
     let ended = cluster.shut_down().expect("all replicas end well");
     assert_eq!(ended.len(), 4);
-    // A reply of the client is proved by f+1 replicas; the others may have been stopped behind them.
+    // A client's reply is proved by f+1 replicas; the others may have been stopped while lagging behind.
     let executed = ended.iter().filter(|(_, status)| status.committed_commands >= 3).count();
     assert!(executed >= 2, "{ended:?}");
 }

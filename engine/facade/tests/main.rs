@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary.
+//! All tests of this crate, in one binary.
 
 mod local;
 mod machine;

@@ -1,4 +1,4 @@
-//! Many commands at once, of threads and of asynchronous tasks.
+//! Many commands at once, from threads and from asynchronous tasks.
 
 use crate::{Counter, add};
 use quorate::prelude::*;

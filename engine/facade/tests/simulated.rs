@@ -1,4 +1,4 @@
-//! An application that no list knows, in the simulator: the same replicas in virtual time.
+//! An unlisted application in the simulator: the same replicas in virtual time.
 
 use crate::{Counter, add};
 use quorate::kind;

@@ -1,20 +1,20 @@
-//! Messages that wait for the journal.
+//! Messages held back until the journal is durable.
 
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Envelope, To};
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 
-/// Message that a replica sends, as requested by [`quorate_consensus::Action::Send`].
+/// A message sent by a replica, as requested by [`quorate_consensus::Action::Send`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing<M> {
     pub to: To,
     pub message: Envelope<M>,
-    /// The host must sign the vote in the message first.
+    /// Whether the host must first sign the vote in the message.
     pub sign: bool,
 }
 
-/// The other replicas to which a message goes.
+/// The other replicas to which a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peers {
     Nobody,
@@ -32,7 +32,7 @@ pub fn split(to: To, me: ReplicaId) -> (Peers, bool) {
     }
 }
 
-/// Holds messages until the records that they depend on are durable, in the order in which they were sent.
+/// Holds messages until the records on which they depend are durable, and keeps them in order.
 #[derive(Debug)]
 pub struct DurabilityGate<M> {
     held: VecDeque<(RecordId, Outgoing<M>)>,
@@ -55,7 +55,8 @@ impl<M> DurabilityGate<M> {
         self.held.front().map(|(after, _)| *after)
     }
 
-    /// Removes and returns the first message if its record is durable. The messages behind it wait for it.
+    /// Removes and returns the first message if its record is durable. A message whose record is not durable also holds
+    /// back the messages behind it.
     pub fn release(&mut self, durable: Option<RecordId>) -> Option<Outgoing<M>> {
         if durable < self.awaited() {
             return None;

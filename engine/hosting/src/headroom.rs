@@ -1,18 +1,18 @@
-//! Whether a replica's core has time to spare.
+//! Measures whether a replica's core has idle time.
 
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Time between two measurements. It spans many blocks, and is short beside a view timeout.
+/// Measurement window: long enough to span many blocks, and short compared to a view timeout.
 const WINDOW: Duration = Duration::from_millis(5);
-/// Of a window, the core has at least one part in this many to spare.
+/// The core has idle time if it is idle for at least 1/N of a window.
 const SPARE_PARTS: u64 = 8;
 
-/// Whether a replica's core waits for others for part of its time.
+/// Measures whether a replica's core is idle for part of its time.
 ///
-/// A core that does gains nothing if another thread verifies the signatures of one certificate: it only gets the answer
-/// later, and the next block waits for that. A core that has no time to spare gets through more blocks if others verify.
-/// Where several blocks are agreed on at the same time, a host does not measure it: others always verify.
+/// An idle core gains nothing if another thread verifies the signatures of one certificate: the answer only comes
+/// later, and the next block waits for it. A fully busy core completes more blocks if others verify. If several blocks
+/// are agreed on concurrently, a host does not measure this: other threads always verify.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headroom {
     measured: Time,
@@ -26,7 +26,7 @@ impl Headroom {
         now.since(self.measured) >= WINDOW
     }
 
-    /// Takes the processor time that the core has used so far, in nanoseconds.
+    /// Records the CPU time that the core has used so far, in nanoseconds.
     pub fn update(&mut self, now: Time, busy_ns: u64) {
         let passed_ns = now.since(self.measured).as_nanos() as u64;
         let worked_ns = busy_ns.saturating_sub(self.busy_ns);
@@ -34,7 +34,7 @@ impl Headroom {
         *self = Headroom { measured: now, busy_ns, exists: spare_ns * SPARE_PARTS >= passed_ns };
     }
 
-    /// Returns whether the core had time to spare in the last window; false before the first.
+    /// Returns whether the core was partly idle in the last window; false before the first.
     pub fn exists(&self) -> bool {
         self.exists
     }

@@ -1,9 +1,9 @@
-//! quorate: rules without I/O that all hosts of a replica share.
+//! quorate: I/O-free code shared by all hosts of a replica.
 //!
 //! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. This crate
-//! has the rules that do not depend on the devices: the states that are kept for peers ([`StateKeeper`]), the messages
+//! contains the code that does not depend on the devices: the states kept for peers ([`StateKeeper`]), the messages
 //! that wait for the journal ([`DurabilityGate`]), and for hosts that serve clients the [`desk`]. Each host has its own
-//! clock, disk, network and keys (ADR 034, ADR 108). A [`recording`] holds what a replica received and did.
+//! clock, disk, network and keys (ADR 034, ADR 108). A [`recording`] contains a replica's inputs and actions.
 
 pub mod desk;
 mod gate;

@@ -1,4 +1,4 @@
-//! Replies to clients: their form, a cache for clients that retry, and reasons for refusals.
+//! Replies to clients: their format, a cache for clients that retry, and reasons for refusals.
 
 use quorate_consensus::Refusal;
 use quorate_consensus::data::pool::EXPIRY_MARGIN_BLOCKS;
@@ -7,7 +7,7 @@ use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, Digest, Height, ReplicaId, ReplyMode, Results};
 use std::collections::VecDeque;
 
-/// What a replica reports about executed bundles.
+/// A replica's report about executed bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answers {
     /// The outcome of every command.
@@ -18,7 +18,7 @@ pub enum Answers {
 }
 
 impl Answers {
-    /// Returns what replica `me` reports.
+    /// Returns the report of replica `me`.
     pub fn of(me: ReplicaId, mode: ReplyMode) -> Answers {
         match mode {
             ReplyMode::Each => Answers::Outcomes,
@@ -37,8 +37,9 @@ impl Answers {
     }
 }
 
-/// Returns why a new bundle's expiry is invalid at this height, if it is. The upper limit is twice the lifetime, so
-/// that a lagging replica does not refuse a bundle that others accept; execution checks against the block's height.
+/// Returns why a new bundle's expiry is invalid at this height; `None` if it is valid. The upper limit is twice the
+/// lifetime, so that a lagging replica does not refuse a bundle that others accept; execution checks against the
+/// block's height.
 pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
     if expires.0 <= earliest {
@@ -56,7 +57,7 @@ pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
 }
 
 /// Returns the message for the client of a refused bundle; the client may resend it. `None` if the bundle was executed
-/// and `is_answered`: its reply is cached and on its way, or no replies are given.
+/// and `is_answered`, so that its reply is cached and about to be sent, or if no replies are given.
 pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     Some(match why {
         Refusal::Executed if is_answered => return None,
@@ -75,24 +76,23 @@ pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     })
 }
 
-/// Bytes per entry in addition to the reply: digest, handle, and share of the table.
+/// Bytes per entry in addition to the reply: digest, handle, and its share of the table.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// Number of positions in the cache.
+/// Number of distinct positions in the cache.
 const POSITIONS: u32 = 1 << 31;
-/// Maximum number of replies in the cache, whatever its capacity.
+/// Maximum number of cached replies, regardless of the capacity in bytes.
 const MAX_REPLIES: usize = 1 << 30;
 
 /// Cache of replies by bundle; evicts the oldest ones if they exceed its capacity in bytes.
 ///
-/// As a rule nobody asks for a reply a second time before it is evicted, so the index of a reply is made when replies
-/// are next looked up.
+/// Usually nobody requests a reply again before it is evicted, so replies are indexed lazily, at the next lookup.
 pub struct ReplyCache<R> {
     positions: DigestIndex,
-    /// Number of replies, from the oldest, that are in the index.
+    /// Number of replies in the index, counted from the oldest.
     indexed: usize,
     replies: VecDeque<(Digest, usize, R)>,
-    /// Position of the first reply. Positions go round, as far fewer replies are cached than positions exist.
+    /// Position of the first reply. Positions wrap around; far fewer replies are cached than positions exist.
     first: u32,
     bytes: usize,
     capacity: usize,
@@ -123,8 +123,8 @@ impl<R: Clone> ReplyCache<R> {
         ((u64::from(self.first) + index as u64) % u64::from(POSITIONS)) as u32
     }
 
-    /// Returns the cached reply to a bundle. Otherwise returns the reply that `make` gives with its size in bytes, and
-    /// caches it if it fits. A bundle that is new has no cached reply.
+    /// Returns the cached reply to a bundle. Otherwise calls `make`, which returns a reply and its size in bytes, and
+    /// caches the reply if it fits. A new bundle has no cached reply.
     pub fn get_or_keep(&mut self, bundle: Digest, is_new: bool, make: impl FnOnce() -> (R, usize)) -> R {
         if let Some(kept) = if is_new { None } else { self.get(&bundle) } {
             return kept.clone();
@@ -157,5 +157,5 @@ impl<R: Clone> ReplyCache<R> {
     }
 }
 
-/// Default for the maximum number of bytes of cached replies.
+/// Default capacity of the reply cache, in bytes.
 pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;

@@ -6,13 +6,13 @@ use quorate_consensus::recovery::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
 
-/// Maximum number of states kept without a certificate; the oldest is dropped. Each may take gigabytes of memory. The
-/// certificate of a dropped state may come late: a peer that fetches it then has to ask another replica.
+/// Maximum number of states kept without a certificate; beyond it, the oldest is dropped. Each may take gigabytes of
+/// memory. If the certificate of a dropped state arrives later, a peer has to fetch that state from another replica.
 pub const MAX_UNCERTIFIED: usize = 4;
 
 /// Storage of a state's bytes: memory, a file, or a simulated disk.
 pub trait Chunks {
-    /// Returns a chunk of the state that `manifest` describes; `None` if it cannot be read or does not exist.
+    /// Returns a chunk of the state described by `manifest`; `None` if it cannot be read or does not exist.
     fn chunk(&mut self, manifest: &Manifest, chunk: u32) -> Option<Bytes>;
 }
 
@@ -47,7 +47,7 @@ impl Receiving {
 }
 
 /// Performs the state actions of [`quorate_consensus::Action`]: keep, certify, read, receive, adopt. Keeps the last
-/// [`MAX_STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] without a certificate.
+/// [`MAX_STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] uncertified ones.
 #[derive(Debug)]
 pub struct StateKeeper<S> {
     /// Ascending by height.
@@ -62,7 +62,7 @@ impl<S> Default for StateKeeper<S> {
 }
 
 impl<S: Chunks> StateKeeper<S> {
-    /// Keeps the state of a checkpoint, not yet certified. Replaces a state of the same height.
+    /// Keeps the uncertified state of a checkpoint. Replaces a state of the same height.
     pub fn keep(&mut self, height: Height, manifest: Manifest, state: S) {
         self.insert(Kept { height, manifest, certificate: None, state });
         let mut surplus =
@@ -87,9 +87,9 @@ impl<S: Chunks> StateKeeper<S> {
         self.kept.insert(at, state);
     }
 
-    /// Notes that a quorum has certified the state of a checkpoint, and returns the state if it is here. Drops
-    /// uncertified states below it, and certified ones except for the last [`MAX_STATES_KEPT`]: a peer may be
-    /// fetching the second to last.
+    /// Records that a quorum has certified the state of a checkpoint, and returns the state if it is kept. Drops
+    /// uncertified states below it, and certified ones except for the last [`MAX_STATES_KEPT`]: a peer may be fetching
+    /// the second to last.
     pub fn certify(&mut self, certificate: Certificate) -> Option<&mut Kept<S>> {
         let height = certificate.subject.height;
         if let Some(kept) = self.get_mut(height) {
@@ -105,8 +105,8 @@ impl<S: Chunks> StateKeeper<S> {
         self.get_mut(height)
     }
 
-    /// Returns a part of a kept state. It need not be certified here: the requester has the certificate, which covers
-    /// the part and the manifest.
+    /// Returns a part of a kept state. The state need not be certified here: the requester has the certificate, which
+    /// covers the part and the manifest.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
         let kept = self.get_mut(height)?;
         match part {
@@ -119,7 +119,7 @@ impl<S: Chunks> StateKeeper<S> {
         }
     }
 
-    /// Starts to receive a state, and returns the chunks of it that are already here: from `find`, which looks in
+    /// Starts to receive a state, and returns its chunks that are already available: from `find`, which searches
     /// host-specific places, from an interrupted transfer, or from the newest kept state.
     pub fn receive(
         &mut self,
@@ -143,7 +143,7 @@ impl<S: Chunks> StateKeeper<S> {
         held
     }
 
-    /// Keeps a verified chunk of the state that is being received.
+    /// Keeps a verified chunk of the state being received.
     ///
     /// # Panics
     /// If another state is being received.
@@ -166,17 +166,17 @@ impl<S: Chunks> StateKeeper<S> {
         (manifest, state.into())
     }
 
-    /// Drops the state that is being received, with its chunks.
+    /// Drops the state being received, with its chunks.
     pub fn forget_received(&mut self) {
         self.receiving = None;
     }
 
-    /// Returns the chunks received so far of the state that is being received.
+    /// Returns the chunks received so far of the state being received.
     pub fn received_chunks(&self) -> impl Iterator<Item = &Bytes> {
         self.receiving.iter().flat_map(|receiving| &receiving.chunks).flatten()
     }
 
-    /// Returns the height and the manifest of the state that is being received.
+    /// Returns the height and the manifest of the state being received.
     pub fn receiving(&self) -> Option<(Height, &Manifest)> {
         self.receiving.as_ref().map(|receiving| (receiving.height, &receiving.manifest))
     }

@@ -1,4 +1,4 @@
-//! The clients' desk over links made for these tests. That hosts drive it alike is tested with the simulator.
+//! The clients' desk over test links. The simulator's tests check that all hosts drive it in the same way.
 
 use quorate_applications::Reply;
 use quorate_consensus::data::pool::Source;
@@ -12,7 +12,7 @@ use quorate_types::{ClientId, ClusterId, Digest, Height, ReplicaReply, Results};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Size of each reply that these links report.
+/// Size reported by these links for each reply, in bytes.
 const REPLY_BYTES: usize = 30_000;
 
 /// Message to a client: link, replies and number of copies.
@@ -72,7 +72,7 @@ impl ClientLinks for Links {
     }
 }
 
-/// Returns a desk for clients 0 to 3 on links of the same numbers.
+/// Returns a desk for clients 0 to 3 on links with the same numbers.
 fn desk() -> Desk<u8, (), ReplicaReply, BundleVerifier> {
     let mut desk = Desk::new(DeskParts {
         answers: Answers::Outcomes,
@@ -146,7 +146,7 @@ fn only_the_latest_link_of_a_client_gets_its_replies() {
     assert_eq!(links.sent.len(), 1);
 }
 
-/// Notes the steps of an iteration.
+/// Records the steps of an iteration.
 #[derive(Default)]
 struct Steps(Vec<&'static str>);
 

@@ -1,4 +1,4 @@
-//! When a core has time to spare.
+//! Detection of idle time of a core.
 
 use quorate_hosting::Headroom;
 use quorate_types::Time;
@@ -17,7 +17,7 @@ fn a_core_that_works_for_all_of_a_window_has_no_time_to_spare() {
     assert!(headroom.exists());
     headroom.update(Time(3 * WINDOW_NS), WINDOW_NS + WINDOW_NS / 8 * 14 + 1);
     assert!(!headroom.exists());
-    // It sleeps.
+    // The core sleeps.
     headroom.update(Time(10 * WINDOW_NS), WINDOW_NS * 3);
     assert!(headroom.exists());
 }

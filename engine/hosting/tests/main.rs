@@ -1,4 +1,4 @@
-//! Tests of the rules that all hosts share.
+//! Tests of the code shared by all hosts.
 
 mod desk;
 mod gate;

@@ -1,4 +1,4 @@
-//! States that are kept, and a state that is received.
+//! States kept for peers, and a state being received.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
@@ -113,7 +113,7 @@ fn adopting_an_incomplete_state_panics() {
     keeper.received(Height(7));
 }
 
-/// A disk that returns other bytes than were written.
+/// A disk that returns different bytes than were written.
 struct Rotten(Bytes);
 
 impl Chunks for Rotten {

@@ -1,4 +1,4 @@
-//! Seven attacks of strangers without keys on a cluster of four processes, one after the other, and their effect on
+//! Seven attacks by strangers without keys on a cluster of four processes, one after the other, and their effect on
 //! honest clients.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!
 //! Writes a testnet to a temporary directory and runs its replicas as processes with this many descriptors. One honest
 //! client, connected before the attack, executes a command every 50 ms; another reconnects for each of its commands; a
-//! third sends at a fixed rate. For each attack it prints the longest wait of the first two; the third one's rate
-//! before and during the attack, and the time after the attack until that rate is back; and the peak memory of any
-//! replica and its memory afterwards. The exit status is 1 if one of the goals below is missed or a replica ended.
+//! third sends at a fixed rate. For each attack it prints the longest wait of the first two clients; the third client's
+//! rate before and during the attack, and the time until that rate is restored afterwards; and the peak memory of any
+//! replica and its memory afterwards. The exit status is 1 if one of the goals below is missed or a replica stopped.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -35,7 +35,7 @@ const NAME: &str = "hostile";
 const GOAL_LONGEST: Duration = Duration::from_secs(2);
 /// Maximum memory of a replica.
 const GOAL_MEMORY_MB: u64 = 600;
-/// Maximum time after an attack until the honest rate is back ..
+/// Maximum time after an attack until the honest rate is restored ..
 const GOAL_BACK: Duration = Duration::from_secs(5);
 /// .. to this fraction of the rate before the attack.
 const GOAL_RATE: f64 = 0.9;
@@ -55,12 +55,12 @@ const PACE: Duration = Duration::from_millis(50);
 const AFTERWARDS: Duration = Duration::from_secs(10);
 /// Window for measuring the rate after an attack.
 const WINDOW: Duration = Duration::from_millis(500);
-/// The client with a fixed rate sends this many bundles ..
+/// Number of bundles that the client with a fixed rate sends ..
 const LOAD_BUNDLES: usize = 10;
 const LOAD_COMMANDS: usize = 100;
-/// .. at this interval: 20,000 commands a second.
+/// .. per interval: 20,000 commands per second.
 const LOAD_PACE: Duration = Duration::from_millis(50);
-/// Size of the value that attackers query.
+/// Size of the value queried by attackers, in bytes.
 const LARGE_BYTES: usize = 1_000_000;
 
 type Attack = fn(&Ground, Target, &AtomicBool);
@@ -96,7 +96,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if outcome { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A process that is killed at the end.
+/// A process that is killed on drop.
 struct Node(Child);
 
 impl Drop for Node {
@@ -115,7 +115,7 @@ fn start(home: &Path, descriptors: u64) -> Result<Child, Box<dyn Error>> {
     let limit = libc::rlimit { rlim_cur: descriptors, rlim_max: descriptors };
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("node").arg(home).stdin(Stdio::null());
-    // SAFETY: one system call between fork and exec, which touches no memory of ours.
+    // SAFETY: one system call between fork and exec, which does not access our memory.
     unsafe {
         command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
             0 => Ok(()),
@@ -147,7 +147,7 @@ struct Noticed {
     commands: u64,
     longest: Duration,
     new_client: Duration,
-    /// Commands a second at the fixed rate, before and during the attack.
+    /// Commands per second at the fixed rate, before and during the attack.
     rates: [f64; 2],
     back: Option<Duration>,
     peak_mb: u64,
@@ -321,7 +321,7 @@ fn rest(_: &Ground, _: Target, stop: &AtomicBool) {
     }
 }
 
-/// Requests for the status with its history, 15 bytes each, as fast as the replica reads; the answers are read too.
+/// Requests for the status with its history, 15 bytes each, as fast as the replica reads. The answers are read too.
 fn status(ground: &Ground, target: Target, stop: &AtomicBool) {
     let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(2_000);
     let mut answers = vec![0; 4 << 20];
@@ -369,7 +369,7 @@ fn partial(ground: &Ground, target: Target, stop: &AtomicBool) {
     });
 }
 
-/// Keeps `most` links, and replaces each one that is cut.
+/// Keeps `most` links open, and replaces each one that is closed.
 fn crowd(stop: &AtomicBool, most: usize, dial: impl Fn() -> std::io::Result<TcpStream>) {
     let mut links: Vec<TcpStream> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -388,7 +388,7 @@ fn crowd(stop: &AtomicBool, most: usize, dial: impl Fn() -> std::io::Result<TcpS
     }
 }
 
-/// Unsigned bundles, as fast as the replica reads, on a new link whenever one is cut.
+/// Unsigned bundles, as fast as the replica reads, on a new link whenever one is closed.
 fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         if let Ok(mut stream) = ground.dial(target, ground.forged_origin) {
@@ -398,7 +398,7 @@ fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// Genuine commands of invented clients, to one replica only: anyone who makes a key can sign.
+/// Genuine commands of invented clients, to one replica only: anybody who creates a key can sign.
 fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
     match target.0 {
         ReplicaId(1) => send_made_up(ground, target, stop, 200),
@@ -406,12 +406,12 @@ fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// Does the same to each replica, from different clients, with a new key and link for every few bundles.
+/// The same to each replica, from different clients, with a new key and link for every few bundles.
 fn keys(ground: &Ground, target: Target, stop: &AtomicBool) {
     send_made_up(ground, target, stop, 10);
 }
 
-/// Genuine bundles, this many of each of a series of invented clients.
+/// Sends genuine bundles, this many from each of a series of invented clients.
 fn send_made_up(ground: &Ground, target: Target, stop: &AtomicBool, bundles: u64) {
     for number in 1_000_000.. {
         if stop.load(Ordering::Relaxed) {

@@ -1,16 +1,16 @@
 //! Counts of heap allocations, by thread.
 //!
-//! A program counts if [`CountingAllocator`] is its global allocator, from the first call of [`count`] on.
+//! A program whose global allocator is [`CountingAllocator`] counts from the first call of [`count`] on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether allocations are counted. Off, an allocation costs one load and a branch more.
+/// Whether allocations are counted. If not, an allocation costs one additional load and branch.
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Allocations of this thread, and their bytes. Without a destructor, so that threads can allocate while they end.
+    /// Allocations of this thread, and their bytes. Has no destructor, so that threads can allocate while they end.
     static COUNTS: Cell<Allocations> = const { Cell::new(Allocations { count: 0, bytes: 0 }) };
 }
 
@@ -26,7 +26,7 @@ pub struct Allocations {
 /// The system's allocator, which counts after [`count`] was called.
 pub struct CountingAllocator;
 
-/// Counts from now on, on all threads.
+/// Starts counting on all threads.
 pub fn count() {
     IS_COUNTING.store(true, Ordering::Relaxed);
 }
@@ -44,7 +44,7 @@ fn add(bytes: usize) {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; the counters are plain cells without destructors
+// SAFETY: every call is forwarded to the system's allocator unchanged; the counters are plain cells without destructors
 // and do not allocate.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

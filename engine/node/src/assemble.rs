@@ -41,7 +41,7 @@ pub(crate) struct Assembled {
     pub waker: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// What the replicas of one process share: the committee's public keys, and verdicts on clients' bundles.
+/// Data shared by the replicas of one process: the committee's public keys, and verdicts on client bundles.
 pub(crate) struct Shared {
     identities: Arc<Identities>,
     /// `None` if members share secrets: each replica then needs its own keyring.
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Adds to the error of a journal of another genesis in which keys it differs, if that can be told.
+/// Adds the differing configuration keys to the error about a journal of another genesis, if they can be determined.
 fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
     match error {
         NodeError::Journal { replica, source: source @ JournalError::ForeignEpoch { found, .. } } => {
@@ -79,7 +79,7 @@ pub(crate) enum Attachment {
     Transport(Box<dyn Transport>),
 }
 
-/// Assembles a replica. `shared` holds the parts that all replicas of this process share. `home` is the directory of
+/// Assembles a replica. `shared` contains the parts shared by all replicas of this process. `home` is the directory of
 /// the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
@@ -152,7 +152,7 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-/// Switches on the counters that a benchmark asks for, for the whole process.
+/// Switches on the counters requested by a benchmark, for the whole process.
 fn switch_on(config: &NodeConfig) {
     laboratory::count_allocations(&config.reproduction());
     if config.stages {
@@ -160,7 +160,7 @@ fn switch_on(config: &NodeConfig) {
     }
 }
 
-/// Returns the states, which are kept beside the journal if that is in files.
+/// Returns the states, which are kept next to the journal if it is in files.
 fn states(config: &NodeConfig, directory: Option<&Path>, identity: Identity) -> States {
     match directory {
         Some(directory) => States::in_files(SnapshotFiles::beside(directory, identity), config.journal.snapshot_bytes),
@@ -207,9 +207,9 @@ struct LoadedKeys {
     for_clients: ClientSide,
 }
 
-/// What a replica needs to authenticate clients' bundles and its replies to them.
+/// Parts needed to authenticate client bundles and the replies to clients.
 struct ClientSide {
-    /// For clients that authenticate themselves by codes.
+    /// For clients that authenticate themselves by MACs.
     codes: Option<ReplicaCodes>,
     sealer: Option<ReplySealer>,
 }
@@ -254,7 +254,7 @@ fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
     let rule = CheckpointRule::new(consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
     let account = CpuAccount::current().unwrap_or_default();
     let parallelism = Parallelism {
-        // Charge helping threads to this replica too.
+        // Charge helper threads to this replica too.
         on_helper: Arc::new(move || Box::new(account.enter())),
         ..Parallelism::of(config.execution_threads)
     };
@@ -288,7 +288,7 @@ impl ForReplica for Hosting<'_> {
     }
 }
 
-/// Binds the endpoints that the configuration names.
+/// Binds the configured endpoints.
 fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Result<Endpoints, NodeError> {
     let bind = |key, address: &Address| {
         wire.listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
@@ -311,7 +311,7 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Returns a number that remote parties cannot predict, from the operating system's randomness.
+/// Returns a number from the operating system's randomness that remote parties cannot predict.
 fn unguessable() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,4 +1,4 @@
-//! Problems of a replica that an operator should look at.
+//! Problems of a replica that need an operator's attention.
 
 use crate::host::Host;
 use crate::measure;
@@ -11,7 +11,7 @@ use quorate_types::{Digest, Height, ReplicaId};
 /// written before the old one is removed.
 const MIN_FREE_BYTES: u64 = 512 << 20;
 
-/// Describes the bundles that were executed as void.
+/// Describes the bundles that were treated as void.
 fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
     let (count, last) = executed;
     let (height, bundle) = last?;
@@ -21,7 +21,7 @@ fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
     ))
 }
 
-/// Describes that blocks may still rely on bundles that were lost with the journal.
+/// Reports that blocks may still rely on bundles lost with the journal.
 fn lost_kept(up_to: Height) -> String {
     format!(
         "lost acknowledged bundles with its journal, on which blocks up to height {up_to} may rely: until that height \
@@ -36,7 +36,7 @@ impl<P: Protocol> Host<P> {
         all.filter(|peer| *peer != self.devices.me && self.devices.network.is_connected(*peer)).collect()
     }
 
-    /// Returns the problems of its progress.
+    /// Returns problems of its progress.
     fn standstill(&self, connected: &[ReplicaId]) -> Vec<String> {
         let mut attention = Vec::new();
         let (age, height) = (self.progress.height_age(self.now), self.replica.committed_height());

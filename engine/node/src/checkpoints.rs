@@ -2,7 +2,7 @@
 //!
 //! Encoding and hashing a large state is slow, and all replicas do it at the same checkpoint, so it runs on a separate
 //! thread while the replica continues. Replicas vote for checkpoints in ascending order, so later checkpoints wait even
-//! if their digests are known at once.
+//! if their digests are known immediately.
 
 use crate::error::HostError;
 use quorate_applications::{Checkpoint, CheckpointTask};
@@ -14,8 +14,8 @@ use std::panic;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread::{self, JoinHandle};
 
-/// Maximum number of states held until they are encoded; beyond it, the replica blocks. Each one holds at least what it
-/// does not share with the others, up to a whole state.
+/// Maximum number of states held until they are encoded; beyond it, the replica blocks. Each occupies at least the
+/// memory that it does not share with the others, up to a whole state.
 const MAX_STATES_HELD: usize = 2;
 
 /// Queue of checkpoints that the replica has not received yet.
@@ -23,7 +23,7 @@ pub(crate) struct Checkpoints {
     waker: Waker,
     /// Ascending by height; `None` if not ready.
     due: VecDeque<(Height, Option<Checkpoint>)>,
-    /// Queued checkpoint jobs, after the one that is running.
+    /// Queued checkpoint jobs, after the running one.
     tasks: VecDeque<CheckpointTask>,
     run: Option<Run>,
 }
@@ -71,8 +71,8 @@ impl Checkpoints {
         self.run = None;
     }
 
-    /// Takes the result of the running job, if there is one, and starts the next. Only one runs at a time, to leave the
-    /// other processors to the replicas.
+    /// Takes the result of the running job, if there is one, and starts the next. Only one job runs at a time, to leave
+    /// the other processors to the replicas.
     fn go_on(&mut self) -> Result<(), HostError> {
         loop {
             let run = match self.run.take() {
@@ -111,7 +111,7 @@ impl Run {
         let run = move || {
             let _wakes = Wakes(waker);
             let sender = sender;
-            // The replica may have ended or adopted another state; then no one receives the result.
+            // The replica may have stopped or adopted another state; then nobody receives the result.
             let _ = sender.send(task.run());
         };
         let thread = account::spawn(thread::Builder::new().name("checkpoint".to_owned()), run);
@@ -128,8 +128,7 @@ impl Run {
     }
 }
 
-/// Drop guard that wakes the replica when the thread ends, even by a panic. Dropped after everything else on the
-/// thread.
+/// Guard that wakes the replica when the thread ends, even by a panic. Dropped after everything else on the thread.
 struct Wakes(Waker);
 
 impl Drop for Wakes {

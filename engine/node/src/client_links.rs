@@ -1,4 +1,4 @@
-//! The links of a replica's clients, and its state, as the clients' desk uses them.
+//! The links of a replica's clients, and its state, as used by the clients' desk.
 
 use crate::network::{Frame, Network};
 use crate::seals::Seals;
@@ -13,7 +13,7 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{ClientId, ClientRequest, Digest, Encoder, ReplicaReply, Wire};
 
-/// Memory in which replies are encoded next to each other: they stay as long as they are cached, and expire in the
+/// Size of the buffer in which consecutive replies are encoded: they stay as long as they are cached, and expire in the
 /// order of their encoding.
 const REPLIES_CHUNK_BYTES: usize = 16 << 10;
 

@@ -1,4 +1,4 @@
-//! Which clients a replica serves, and how much.
+//! Admission policies for clients, and their quotas.
 
 use crate::config_file::{ConfigFault, Place};
 use quorate_crypto::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
@@ -22,10 +22,10 @@ const MAX_ANSWER_US_PER_S: u64 = 1_000_000;
 #[serde(deny_unknown_fields, default)]
 pub struct ClientRules {
     /// Which clients may have commands ordered and questions answered. `any`: everyone, so the whole state, the history
-    /// and the status are public to anyone who reaches `client_listen`. `listed`: those with a key in `keys`; each replica
-    /// applies its own list to what clients send to it, so a faulty replica can let others in. `certified`: those with
-    /// a certificate of `certifier`, which every replica requires in every bundle, also from peers; the same on all
-    /// replicas, and never to be changed. Default `any`.
+    /// and the status are public to anyone who reaches `client_listen`. `listed`: those with a key in `keys`; each
+    /// replica applies its own list to what clients send to it, so a faulty replica can let others in. `certified`:
+    /// those with a certificate of `certifier`, which every replica requires in every bundle, also from peers; the same
+    /// on all replicas, and never to be changed. Default `any`.
     #[schemars(extend("x-cluster" = true))]
     pub admitted: AdmittedClients,
     /// Public keys of the clients that `listed` admits, in hexadecimal; `quorate keys show` prints them. Default: none.
@@ -102,7 +102,7 @@ impl ClientRules {
         AdmissionPolicy::new(listed, self.max_commands_per_s)
     }
 
-    /// Returns the admission policy for questions to replica `me`.
+    /// Returns the admission policy for queries to replica `me`.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if challenges are needed and the system provides none.

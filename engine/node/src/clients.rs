@@ -1,4 +1,4 @@
-//! Service to clients: drives the [desk](quorate_hosting::desk), which decides about their frames.
+//! Service to clients: drives the [desk](quorate_hosting::desk), which decides on their frames.
 
 use crate::client_links::{AtDesk, Links, NodeDesk};
 use crate::devices::Devices;
@@ -18,7 +18,7 @@ use quorate_types::{ClientId, ClientRequest, DecodeError, Digest, ReplicaReply, 
 use std::time::Instant;
 
 impl<P: Protocol> Host<P> {
-    /// Returns the desk, and this host as it uses it.
+    /// Returns the desk, and this host as used by it.
     fn desk(&mut self) -> (&mut NodeDesk, AtDesk<'_, P>) {
         let Devices { desk, network, writer, executor, .. } = &mut self.devices;
         (desk, AtDesk { links: Links { network, writer }, replica: &self.replica, executor })
@@ -66,7 +66,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Agrees on a key for replies with the sender of a request that shows one. Returns the nanoseconds that this took.
+    /// If a request contains the sender's key, agrees on a key for replies. Returns the nanoseconds spent on this.
     fn look_at(&mut self, link: LinkId, bytes: usize, request: &Result<ClientRequest, DecodeError>) -> u64 {
         let Ok(request) = request else { return 0 };
         let kind = kind_of_request(request);
@@ -80,7 +80,7 @@ impl<P: Protocol> Host<P> {
         credential.map_or(0, |credential| self.devices.writer.seals.introduce(link, credential))
     }
 
-    /// Begins to verify the bundles of a round. Without other threads, this verifies them.
+    /// Begins to verify the bundles of a round. Without other threads, verifies them here.
     fn check(&mut self) {
         let per_batch = if self.devices.has_verifiers() { BUNDLES_PER_BATCH } else { FRAMES_PER_TURN };
         while self.devices.desk.unchecked() > 0 {
@@ -95,7 +95,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Hands verified bundles to the replica, each batch as one input.
+    /// Passes verified bundles to the replica, one input per batch.
     fn submit_batches(&mut self) -> Result<(), HostError> {
         loop {
             let now = self.now;
@@ -144,7 +144,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Answers an operator at once: there are few of them, and they ask when something is wrong.
+    /// Answers an operator immediately: operators are few, and they ask when something is wrong.
     pub(crate) fn serve_operator(&mut self, link: LinkId, frame: Bytes) {
         let why = match decode_message(frame) {
             Ok(ClientRequest::Status { id, history }) => {
@@ -169,7 +169,7 @@ impl<P: Protocol> Host<P> {
         fresh
     }
 
-    /// Encodes the status as JSON that fits a reply: drops the older half of the history until it does.
+    /// Encodes the status as JSON that fits in a reply: drops the older half of the history until it does.
     fn status_json(&self, history: bool) -> Bytes {
         let mut status = self.status(history);
         loop {

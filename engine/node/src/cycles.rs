@@ -1,5 +1,5 @@
-//! The counter of cycles by which the stages of a replica are timed: the processor's, if it counts at a constant rate,
-//! or else the system's clock.
+//! The cycle counter by which a replica's stages are timed: the processor's, if it counts at a constant rate, or else
+//! the system's clock.
 
 use quorate_storage::account::thread_cpu_ns;
 use quorate_types::stages::Clocks;
@@ -20,12 +20,12 @@ pub(crate) fn clocks() -> Clocks {
 mod x86_64 {
     use std::arch::x86_64::{__cpuid, _rdtsc};
 
-    /// Leaf of `cpuid` that says whether the counter is invariant, and its highest neighbour that exists.
+    /// Leaf of `cpuid` that reports whether the counter is invariant, and the highest leaf before it.
     const POWER_LEAF: u32 = 0x8000_0007;
     const HIGHEST_LEAF: u32 = 0x8000_0000;
     const INVARIANT_TSC: u32 = 1 << 8;
 
-    /// Returns whether the counter has the same constant rate on all cores, whatever their frequency.
+    /// Returns whether the counter has the same constant rate on all cores, independently of their frequency.
     pub fn is_constant() -> bool {
         __cpuid(HIGHEST_LEAF).eax >= POWER_LEAF && __cpuid(POWER_LEAF).edx & INVARIANT_TSC != 0
     }

@@ -1,19 +1,19 @@
-//! File descriptors: the number that a replica may need, and the number that its process may open.
+//! File descriptors: the number needed by a replica, and the number that its process may open.
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::limits::RESERVED_DESCRIPTORS;
 
-/// Raises the limit of open files as far as this process may, and returns it; `None` if the system does not report it.
+/// Raises the limit of open files as far as permitted, and returns it; `None` if the system does not report it.
 pub(crate) fn raise_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one `rlimit` to a valid place.
+    // SAFETY: the kernel writes one `rlimit` to a valid location.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return None;
     }
     if limit.rlim_cur < limit.rlim_max {
         let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        // SAFETY: the kernel reads one `rlimit` from a valid place.
+        // SAFETY: the kernel reads one `rlimit` from a valid location.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
             limit = raised;
         }

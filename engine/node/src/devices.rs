@@ -1,6 +1,6 @@
-//! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of
-//! them answer on the replica's own thread. Slow work on the state runs on other threads, and if configured
-//! the verification of signatures and the network.
+//! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of them
+//! answer on the replica's own thread. Slow work on the state runs on other threads, and so do the verification of
+//! signatures and the network if configured.
 
 mod verification;
 
@@ -36,9 +36,9 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// Flush after this many bytes even if no message waits for them, as with records of commits.
+/// Number of bytes after which records are flushed even if no message waits for them, as with records of commits.
 const UNHURRIED_BYTES: usize = 1 << 20;
-/// Memory in which messages, or records, are encoded next to each other.
+/// Size of the buffers in which consecutive messages, or records, are encoded.
 const MESSAGES_CHUNK_BYTES: usize = 16 << 10;
 
 /// Devices on which a replica's actions are performed.
@@ -46,7 +46,7 @@ pub(crate) struct Devices<M: Message> {
     pub me: ReplicaId,
     pub replicas: u16,
     pub quorum: Quorum,
-    /// Decides which contradictions of others prove something to third parties.
+    /// Decides which contradictions of others are provable to third parties.
     pub authentication: Authentication,
     /// Injected misbehaviour, if any.
     pub fault: Option<Fault>,
@@ -55,7 +55,7 @@ pub(crate) struct Devices<M: Message> {
     pub epoch: EpochId,
     pub network: Network<M>,
     pub crypto: Crypto,
-    /// Stages that have threads of their own once the replica runs.
+    /// Stages that have their own threads once the replica runs.
     stages: ReplicaStages,
     wakeup: Wakeup,
     /// `None` if the replica's thread verifies signatures.
@@ -67,7 +67,7 @@ pub(crate) struct Devices<M: Message> {
     pub writer: ReplyWriter,
     pub observer: Box<dyn Observer>,
     pub alarms: Alarms,
-    /// Inputs that the replica receives at once: answers of devices, and messages to itself.
+    /// Inputs that the replica receives immediately: answers of devices, and messages to itself.
     pub local: VecDeque<Input<M>>,
     /// Blocks executed, including empty ones.
     pub blocks: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Devices<M: Message> {
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed before the restart and are part of the restored state.
     restored: Height,
-    /// The journal survives the process, so its contents matter.
+    /// Whether the journal survives the process, so that its contents matter.
     keeps: bool,
     gate: DurabilityGate<M>,
     durable: Option<RecordId>,
@@ -89,15 +89,15 @@ pub(crate) struct Devices<M: Message> {
     unhurried_bytes: usize,
     /// Id of the last record.
     appended: u64,
-    /// First record and height of the last summary that was begun.
+    /// First record and height of the last summary begun.
     sum: Option<(u64, Height)>,
     /// Once this record is durable, the repair is complete.
     good_with: Option<RecordId>,
-    /// Encodes messages next to each other: they are freed together, soon after they are written.
+    /// Encodes consecutive messages into one buffer: they are freed together, soon after they are written.
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
-    /// Clients' bundles that the replica refused, in order of arrival.
+    /// Client bundles refused by the replica, in order of arrival.
     pub refused: Vec<(Digest, Refusal)>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Fittings {
     /// Wakes the replica.
     pub wakeup: Wakeup,
     pub crypto: Crypto,
-    /// Stages that have threads of their own.
+    /// Stages that have their own threads.
     pub stages: ReplicaStages,
     pub journal: Box<dyn Journal>,
     pub mark: Option<PathBuf>,
@@ -208,13 +208,13 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Returns the desk, and the links of clients as it uses them.
+    /// Returns the desk, and the links of clients as used by it.
     pub fn desk_and_links(&mut self) -> (&mut NodeDesk, Links<'_, M>) {
         let Devices { desk, network, writer, .. } = self;
         (desk, Links { network, writer })
     }
 
-    /// Performs one action; answers come back through `local`.
+    /// Performs one action; answers are returned through `local`.
     pub fn perform(&mut self, now: Time, action: Action<M>) -> Result<(), HostError> {
         match action {
             Action::Send { to, message, after, sign } => {
@@ -329,7 +329,7 @@ impl<M: Message> Devices<M> {
         self.states.is_sum_due()
     }
 
-    /// Notes that the journal was compacted just now.
+    /// Records that the journal was just compacted.
     pub fn summed(&mut self) {
         let (first, height) = self.sum.expect("the journal was compacted");
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
@@ -349,7 +349,7 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Computes the digest of the state at a checkpoint, and keeps the state if the checkpoint is one that keeps it.
+    /// Computes the digest of the state at a checkpoint, and keeps the state if this checkpoint requires it.
     fn digest(&mut self, frontier: &Frontier) -> Result<(), HostError> {
         let height = frontier.height();
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
@@ -374,7 +374,7 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Adopts the state that was received.
+    /// Adopts the received state.
     fn adopt(&mut self, checkpoint: Certificate) -> Result<(), HostError> {
         let height = checkpoint.subject.height;
         if height <= self.executor.height() {
@@ -390,12 +390,12 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Returns whether something waits for records that have not been handed to the disk yet.
+    /// Returns whether something waits for records that have not been passed to the disk yet.
     pub fn is_writing_due(&self) -> bool {
         self.unwritten
     }
 
-    /// Starts to write the records of this turn, and sends the messages with durable records.
+    /// Starts to write the records of this iteration, and sends the messages whose records are durable.
     pub fn settle_journal(&mut self) -> Result<(), HostError> {
         let _stage = stages::enter(Stage::Persist);
         if std::mem::take(&mut self.unwritten) {
@@ -444,8 +444,8 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Lets other threads do what is configured from now on. They belong to the account of this one. A replica that is
-    /// recorded holds back what it sends until its turn is recorded.
+    /// Starts the configured threads. They belong to the account of the calling thread. A recorded replica holds back
+    /// its messages until the iteration is recorded.
     pub fn start_threads(&mut self, is_recorded: bool) -> Result<(), HostError> {
         let ReplicaStages { network, verifiers } = self.stages;
         if verifiers > 0 {
@@ -457,7 +457,7 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Notes from time to time how busy this thread is, if there are verifiers to take work from it.
+    /// Periodically measures how busy this thread is, if there are verifiers that can relieve it.
     pub fn measure_headroom(&mut self, now: Time) {
         if self.verifiers.is_some() && self.headroom.is_due(now) {
             self.headroom.update(now, thread_cpu_ns());

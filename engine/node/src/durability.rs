@@ -1,6 +1,6 @@
-//! Location of a replica's journal, and what the journal reveals about earlier runs.
+//! Location of a replica's journal, and the information in it about earlier runs.
 //!
-//! A replica that has never run has a marker file, `journal.new`, beside its journal's directory. The file is removed
+//! A replica that has never run has a marker file, `journal.new`, next to its journal's directory. The file is removed
 //! once the first record is durable. A journal without records and without the marker has been lost, and its replica
 //! must not vote as if it had never voted.
 
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 pub const JOURNAL_DIRECTORY: &str = "journal";
 /// Default for the bytes of records after which the state is written, so that the journal can be truncated.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
-/// Room in a segment in addition to its largest record: headers, padding, and the framing of a bundle.
+/// Bytes of a segment in addition to its largest record: headers, padding, and the framing of a bundle.
 const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
-/// At most one in this many bytes of a segment is overhead rather than record.
+/// At most one byte in this many of a segment is overhead.
 const SEGMENT_SHARE_BYTES: u64 = 256;
 
 /// The table `[journal]` of a configuration.
@@ -117,7 +117,7 @@ impl JournalConfig {
 pub(crate) enum Memory {
     /// It has never run.
     New,
-    /// Every vote and promise.
+    /// All votes and promises are known.
     Kept,
     /// Some votes or promises may be missing.
     Lost,

@@ -53,7 +53,7 @@ impl NodeThread {
 }
 
 /// A cluster, or part of one, in this process. Dropping it stops its replicas. Journals are in memory unless a
-/// configuration asks for files and names an absolute directory for them.
+/// configuration selects files with an absolute directory.
 pub struct EmbeddedCluster {
     committee: Committee,
     nodes: Vec<NodeThread>,
@@ -62,7 +62,7 @@ pub struct EmbeddedCluster {
 impl EmbeddedCluster {
     /// Starts a replica at each of `addresses` (port 0 picks a free one), with new keys and the settings of `template`;
     /// `replica`, `members` and `listen` of the template are ignored. `vary` changes the settings of individual
-    /// replicas, for example to inject faults, and may give each the directory of a new journal. `observer` makes an
+    /// replicas, for example to inject faults, and may give each the directory of a new journal. `observer` creates an
     /// observer for each.
     pub fn start(
         template: &NodeConfig,
@@ -135,7 +135,7 @@ impl EmbeddedCluster {
     /// Stops a replica like a crash: queued messages are lost and its sockets are closed. Returns its final counters.
     ///
     /// # Panics
-    /// If there is no such replica, or it was stopped before.
+    /// If there is no such replica, or it was already stopped.
     pub fn stop(&mut self, replica: ReplicaId) -> Result<Status, NodeError> {
         let node = self.nodes.iter_mut().find(|node| node.replica == replica);
         let node = node.expect("the replica was started here");
@@ -143,13 +143,13 @@ impl EmbeddedCluster {
         node.join().expect("a replica is stopped once")
     }
 
-    /// Returns the replicas that ended without being stopped. [`EmbeddedCluster::shut_down`] reports their errors.
+    /// Returns the replicas that stopped by themselves. [`EmbeddedCluster::shut_down`] reports their errors.
     pub fn ended(&self) -> Vec<ReplicaId> {
         let ended = |node: &&NodeThread| node.thread.as_ref().is_some_and(|thread| thread.is_finished());
         self.nodes.iter().filter(ended).map(|node| node.replica).collect()
     }
 
-    /// Joins the replicas that [ended](EmbeddedCluster::ended) and returns the first error.
+    /// Joins the replicas that [stopped by themselves](EmbeddedCluster::ended) and returns the first error.
     pub fn report_ended(&mut self) -> Result<(), NodeError> {
         let ended = self.ended();
         for node in self.nodes.iter_mut().filter(|node| ended.contains(&node.replica)) {
@@ -158,7 +158,7 @@ impl EmbeddedCluster {
         Ok(())
     }
 
-    /// Stops all running replicas after they have written what is queued, and returns the final counters of each.
+    /// Stops all running replicas after they have written everything queued, and returns the final counters of each.
     pub fn shut_down(mut self) -> Vec<(ReplicaId, Result<Status, NodeError>)> {
         self.nodes.iter().for_each(|node| node.order(Order::Finish));
         self.nodes.iter_mut().filter_map(|node| Some((node.replica, node.join()?))).collect()
@@ -169,7 +169,7 @@ impl Drop for EmbeddedCluster {
     fn drop(&mut self) {
         self.nodes.iter().for_each(|node| node.order(Order::Crash));
         for node in &mut self.nodes {
-            // Dropping without `shut_down` discards how the replicas ended.
+            // Dropping without `shut_down` discards the replicas' results.
             let _ = node.join();
         }
     }
@@ -181,7 +181,7 @@ fn keeps_journal(config: &NodeConfig) -> bool {
     config.journal.kind == JournalKind::File && config.journal.directory.is_absolute()
 }
 
-/// Returns why a replica has ended whose thread, or helper thread, panicked.
+/// Returns the error of a replica whose thread, or helper thread, panicked.
 pub(crate) fn ended_by(replica: ReplicaId, panic: Box<dyn Any + Send>) -> NodeError {
     let panic = match panic.downcast::<ApplicationPanic>() {
         Ok(panic) => return NodeError::Host { replica, source: HostError::Application(panic) },

@@ -1,4 +1,4 @@
-//! Errors that keep a node from starting, and errors that end one.
+//! Errors that prevent a node from starting or stop it.
 
 use crate::config_file::{ConfigFault, ConfigFileError};
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
@@ -15,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Reason why a running replica ended without being stopped.
+/// Reason why a running replica stopped by itself.
 #[derive(Debug, Error)]
 pub enum HostError {
     #[error("the network cannot be polled: {0}")]
@@ -54,7 +54,7 @@ pub enum HostError {
     )]
     Torn {
         executed: Height,
-        /// Committed height at which the journal starts, or ends.
+        /// Committed height at which the journal starts or ends.
         committed: Height,
     },
     /// A quorum has certified a different state.
@@ -70,7 +70,7 @@ pub enum HostError {
          this is a bug of quorate; help: keep all journals, and compare them with `quorate inspect --verify`"
     )]
     Conflict {
-        /// Height of the block that was to be committed.
+        /// Height of the block to be committed.
         height: Height,
     },
     /// The marker file of a replica that has never run cannot be removed.
@@ -105,11 +105,11 @@ impl HostError {
     }
 }
 
-/// Exit status of a replica's process if its disk is full, fails or is not writable. Restarting will not help until
-/// that is fixed.
+/// Exit status of a replica's process if its disk is full, broken or not writable. Restarting does not help until that
+/// is fixed.
 pub const DISK_TROUBLE_STATUS: u8 = 3;
 
-/// Reason why a node cannot start or has ended.
+/// Reason why a node cannot start or has stopped.
 #[derive(Debug, Error)]
 pub enum NodeError {
     #[error(transparent)]
@@ -123,7 +123,7 @@ pub enum NodeError {
     Crypto(#[from] CryptoError),
     #[error("replica {replica} does not start: {source}")]
     Journal { replica: ReplicaId, source: JournalError },
-    /// The journal and the configuration have another genesis each, and differ in these keys.
+    /// The genesis of the journal and of the configuration differ, in these keys.
     #[error("replica {replica} does not start: {source}; `here` is the configuration and `there` the journal: {}",
         list(.differences))]
     OtherGenesis { replica: ReplicaId, source: Box<JournalError>, differences: Vec<Difference> },
@@ -175,7 +175,7 @@ pub enum NodeError {
         (usize::from(u16::MAX) + 1).saturating_sub(*replicas * PORTS_PER_REPLICA)
     )]
     Ports { base_port: u16, replicas: usize },
-    /// A replica takes three consecutive ports, and those after this one exceed 65535.
+    /// A replica uses three consecutive ports, and this one is too high.
     #[error(
         "{0}: the replica takes this port and the two after it, but ports are from 1 to 65535; help: choose another \
          port"
@@ -196,8 +196,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Returns whether the caller's input is at fault, including files, rather than something that happened at run
-    /// time.
+    /// Returns whether the caller's input, including files, is at fault, rather than an event at run time.
     pub fn is_wrong_call(&self) -> bool {
         use NodeError::{
             Config, ConfigFile, Crypto, HostName, Journal, KeyFile, NotEmpty, Place, PlaceTaken, Ports, PortsOf,
@@ -209,7 +208,7 @@ impl NodeError {
             || matches!(self, Place { source, .. } if quorate_types::files::is_named_wrongly(source))
     }
 
-    /// Returns whether a disk is full, fails or is not writable, so that restarting will not help until that is fixed.
+    /// Returns whether a disk is full, broken or not writable, so that restarting does not help until that is fixed.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             NodeError::Journal { source, .. } => source.is_disk_trouble(),
@@ -220,7 +219,8 @@ impl NodeError {
     }
 }
 
-/// Says what to check where an address cannot be bound; nothing if the kernel lacks the transport, as the error says.
+/// Returns advice for an address that cannot be bound; empty if the kernel lacks the transport, as the error itself
+/// says.
 fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
     if source.kind() == io::ErrorKind::Unsupported {
         return String::new();

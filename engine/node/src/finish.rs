@@ -1,13 +1,13 @@
 //! Graceful shutdown: the replica stops accepting connections, makes its votes durable, sends the messages that waited
-//! for them, and ends. The transport cuts clients that do not read. Safety does not depend on this (a replica may be
-//! killed at any moment), but it saves peers from retransmitting.
+//! for them, and stops. The transport disconnects clients that do not read. Safety does not depend on this, since a
+//! replica may be killed at any moment, but it saves peers from retransmitting.
 
 use crate::error::HostError;
 use crate::host::Host;
 use quorate_consensus::Protocol;
 use std::time::{Duration, Instant};
 
-/// Upper bound on the wait for the disk and for peers to receive what was sent.
+/// Upper bound on the wait for the disk, and for peers to receive the sent messages.
 const MAX_FINISH: Duration = Duration::from_secs(5);
 /// Longest wait in one poll during shutdown.
 const SLICE: Duration = Duration::from_millis(20);

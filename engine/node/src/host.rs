@@ -1,12 +1,13 @@
 //! The production host of one replica: a single thread that does everything inline, unless the network or the
-//! verification of signatures have threads of their own.
+//! verification of signatures have their own threads.
 //!
-//! A turn writes queued frames, waits for the network until the next alarm, and works in the
-//! [order](EventLoop::iterate) of all hosts. Everything a turn sends leaves in one batch at the beginning of the next
-//! turn.
+//! An iteration writes queued frames, waits for the network until the next alarm, and works in the
+//! [order](EventLoop::iterate) of all hosts. All frames of an iteration are sent in one batch at the beginning of the
+//! next one.
 //!
 //! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
-//! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
+//! closing the link would only make it redial, and framing stays intact after a bad frame. A client receives the
+//! reason.
 
 use crate::alarms::wait_until;
 use crate::devices::Devices;
@@ -32,26 +33,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Upper bound on the inputs from a replica's own devices in one turn. Without it, a cluster of one replica would never
-/// poll the network again.
+/// Maximum number of inputs from a replica's own devices per iteration. Without it, a cluster of one replica would
+/// never poll the network again.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 
-/// Minimum time of execution before which queued messages are written, in nanoseconds. A turn of a pipeline commits
-/// several small blocks; then all messages leave in one write at its end.
+/// Minimum execution time for which queued messages are written first, in nanoseconds. An iteration of a pipeline
+/// commits several small blocks; then all messages are sent in one write at its end.
 const LONG_EXECUTION_NS: u64 = 50_000;
-/// What executing takes on a usual processor, in nanoseconds: for each bundle, for each command, and for 16 bytes.
+/// Execution time on a typical processor, in nanoseconds: per bundle, per command, and per 16 bytes.
 const BUNDLE_NS: u64 = 300;
 const COMMAND_NS: u64 = 40;
 const SIXTEEN_BYTES_NS: u64 = 5;
 
-/// Order to a host to end.
+/// Order to a host to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Order {
     Run = 0,
-    /// Write what is queued, then end.
+    /// Write everything queued, then stop.
     Finish = 1,
-    /// End as a crash would.
+    /// Stop as in a crash.
     Crash = 2,
 }
 
@@ -75,11 +76,11 @@ impl Orders {
 
 /// A replica that is ready to run on any thread.
 pub(crate) trait RunningNode: Send {
-    /// Runs until ordered to end or until a fatal error. Returns the final counters.
+    /// Runs until ordered to stop or until a fatal error. Returns the final counters.
     fn run(self: Box<Self>) -> Result<Status, HostError>;
-    /// Recovers and starts, without a loop.
+    /// Recovers and starts, without the loop.
     fn begin(&mut self) -> Result<(), HostError>;
-    /// Runs a turn at a time that the caller decides, and does not wait for the network.
+    /// Runs an iteration at a time set by the caller, without waiting for the network.
     fn turn_at(&mut self, now: Time) -> Result<(), HostError>;
 }
 
@@ -99,9 +100,9 @@ pub(crate) struct Host<P: Protocol> {
     peers: PeerFrames<Frame<Envelope<P::Message>>>,
     /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
-    /// Replicas that receive short packets only.
+    /// Replicas that receive only short packets.
     pub(crate) short_paths: BTreeMap<ReplicaId, PathChange>,
-    /// Peers whose latest handshake showed another configuration.
+    /// Peers whose latest handshake reported a different configuration.
     pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
     undecodable_from_peers: u64,
     pub(crate) progress: Progress,
@@ -222,7 +223,7 @@ impl<P: Protocol> Host<P> {
         self.devices.go_on_with_states(self.replica.settled_height())
     }
 
-    /// Makes the recording durable before anything that this turn sends leaves the process.
+    /// Makes the recording durable before any output of this iteration leaves the process.
     fn keep_recording(&mut self) -> Result<(), HostError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         recorder.flush()?;
@@ -234,8 +235,8 @@ impl<P: Protocol> Host<P> {
     }
 
     fn wait(&self) -> Option<Duration> {
-        // The replica's own messages of this turn may have produced records that wait for the disk, and perhaps no peer
-        // will ever send again.
+        // The replica's own messages of this iteration may have produced records that wait for the disk, and possibly
+        // no peer will ever send again.
         let unwritten = self.devices.is_writing_due();
         let serves = !self.devices.desk.is_idle() && !self.devices.has_batches_enough();
         if unwritten || !self.devices.local.is_empty() || serves {
@@ -245,7 +246,7 @@ impl<P: Protocol> Host<P> {
         wait_until(self.now, self.devices.alarms.next(), lie)
     }
 
-    /// Gives the replica one input, then performs its actions and everything that follows from them.
+    /// Passes one input to the replica, then performs its actions and everything that follows from them.
     fn feed(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
         self.step(input)?;
         self.feed_local()
@@ -287,7 +288,7 @@ impl<P: Protocol> Host<P> {
         let mut actions = std::mem::take(&mut self.actions);
         self.devices.desk.set_copies(self.replica.reply_copies());
         if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
-            // The others work on the messages while this replica executes.
+            // The others process the messages while this replica executes.
             actions.sort_by_key(concerns_state);
             let first = actions.iter().position(concerns_state).expect("a commit is among them");
             let execution_ns: u64 = actions.iter().map(execution_ns).sum();
@@ -440,8 +441,8 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Returns the contradictions of other replicas that this replica holds: those that prove something to others, or
-    /// the rest.
+    /// Returns the contradictions of other replicas known to this replica: those provable to third parties if `proves`,
+    /// otherwise the rest.
     pub(crate) fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
         let authentication = self.devices.authentication;
         let attributes = move |evidence: &Evidence| authentication.attributes(evidence.first.subject.domain);
@@ -505,7 +506,7 @@ impl<P: Protocol> EventLoop for Host<P> {
     }
 }
 
-/// Estimates how long an action executes commands, in nanoseconds.
+/// Estimates the time that an action spends executing commands, in nanoseconds.
 fn execution_ns<M>(action: &Action<M>) -> u64 {
     let Action::Commit { bundles, .. } = action else { return 0 };
     let of = |bundle: &Bundle| {
@@ -514,8 +515,8 @@ fn execution_ns<M>(action: &Action<M>) -> u64 {
     bundles.iter().map(of).sum()
 }
 
-/// Whether an action reads or changes the application's state, or ends the replica. These keep their order among each
-/// other; none of the other actions depends on them.
+/// Returns whether an action reads or changes the application's state, or stops the replica. These actions keep their
+/// relative order; none of the other actions depends on them.
 fn concerns_state<M>(action: &Action<M>) -> bool {
     match action {
         Action::Commit { .. }

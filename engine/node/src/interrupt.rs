@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP: the first asks the process to end gracefully, the second ends it at once.
+//! SIGTERM, SIGINT and SIGHUP: the first signal requests a graceful stop, the second ends the process at once.
 //!
 //! A program calls [`install`] once, then checks [`requested`] or subscribes with [`when_requested`]. A process without
 //! a handler keeps the system's defaults; as process 1 of a container it would ignore SIGTERM. A signal that is ignored
@@ -17,10 +17,10 @@ use std::thread;
 
 /// Base of the status that a shell reports for a process ended by a signal; the signal's number is added.
 const SIGNAL_STATUS: i32 = 128;
-/// Signals that ask a process to end.
+/// Signals that request a stop.
 const SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
-/// Signal that asked the process to end.
+/// Signal that requested the stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal(i32);
 
@@ -60,7 +60,7 @@ fn callbacks() -> MutexGuard<'static, Callbacks> {
     CALLBACKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Drop guard that ends a subscription.
+/// Guard that ends a subscription when dropped.
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription(u64);
 
@@ -75,7 +75,7 @@ impl Drop for Subscription {
 /// Installs the signal handlers for the rest of the process. A second call has no effect.
 ///
 /// # Errors
-/// If the operating system refuses a handler or a thread.
+/// If a handler or a thread cannot be installed.
 pub fn install() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -118,7 +118,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Returns the signal that asked this process to end, if any.
+/// Returns the signal that requested this process to stop, if any.
 pub fn requested() -> Option<Signal> {
     match REQUESTED.load(Ordering::SeqCst) {
         0 => None,
@@ -126,8 +126,8 @@ pub fn requested() -> Option<Signal> {
     }
 }
 
-/// Calls `callback` when the process is asked to end, on the thread that waits for signals; immediately if it was asked
-/// already. The callback must return quickly and must not subscribe.
+/// Calls `callback` when the process is requested to stop, on the thread that waits for signals; immediately if that
+/// has already happened. The callback must return quickly and must not subscribe.
 pub fn when_requested(callback: impl Fn() + Send + Sync + 'static) -> Subscription {
     let callback: Callback = Arc::new(callback);
     let subscription = {

@@ -28,23 +28,23 @@ pub struct Laboratory {
     /// Time after the start at which the misbehaviour begins, in milliseconds. Default 0.
     #[serde(default)]
     pub start_ms: u64,
-    /// How long the misbehaviour lasts, in milliseconds. Default: to the end.
+    /// Duration of the misbehaviour, in milliseconds. Default: to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
-    /// Time from one start of a misbehaviour that recurs to the next, in milliseconds; needs a shorter `for_ms`.
-    /// Default: it does not recur.
+    /// Time from one start of a recurring misbehaviour to the next, in milliseconds; needs a shorter `for_ms`. Default:
+    /// it does not recur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
 }
 
-/// Counts heap allocations from now on, if the switch says so.
+/// Starts counting heap allocations, if the switch is on.
 pub(crate) fn count_allocations(switches: &Reproduction) {
     if switches.count_allocations {
         allocations::count();
     }
 }
 
-/// Returns the heap allocations of the calling thread and their bytes; zeros if they are not counted.
+/// Returns the calling thread's heap allocations and their bytes; zeros if they are not counted.
 pub(crate) fn allocated() -> (u64, u64) {
     let Allocations { count, bytes } = allocations::of_this_thread();
     (count, bytes)

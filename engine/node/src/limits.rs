@@ -1,8 +1,8 @@
-//! Resources that a replica takes of its machine. Error messages contain these numbers.
+//! Resources that a replica uses on its machine. Error messages contain these numbers.
 
 /// File descriptors other than links: listeners, polling, the journal and snapshots with their reserve, a recording,
 /// standard streams.
 pub(crate) const RESERVED_DESCRIPTORS: usize = 64;
 
-/// Ports that each replica of a testnet listens on: for peers, for clients, and for operators.
+/// Number of ports on which each replica of a testnet listens: for peers, for clients, and for operators.
 pub const PORTS_PER_REPLICA: usize = 3;

@@ -116,7 +116,7 @@ impl Observer for LogObserver {
     }
 }
 
-/// Returns the kind and the peer of a message that may repeat.
+/// Returns the kind and the peer of a message that may be repeated.
 fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
     match event {
         NodeEvent::Lost { remote: Remote::Replica(peer), .. } => Some(("lost", Some(*peer))),

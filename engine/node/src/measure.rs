@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Returns the time for which the calling thread ran or waited for a processor, in nanoseconds (Linux, `schedstat`).
+/// Returns the time that the calling thread ran or was runnable, in nanoseconds (Linux, `schedstat`).
 pub(crate) fn thread_busy_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().take(2).filter_map(|field| field.parse::<u64>().ok()).sum()

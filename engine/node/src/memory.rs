@@ -1,8 +1,8 @@
-//! Returns freed memory to the system.
+//! Return of freed memory to the system.
 //!
-//! A thread checks periodically, and makes the allocator release free pages if there are many compared with the memory
-//! in use. The allocator would keep them for the next peak, which may never come after an attack:
-//! [ADR 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md).
+//! A thread checks periodically, and makes the allocator release free pages if they are many compared with the memory
+//! in use. Otherwise the allocator would keep them for the next peak, which may never come after an attack: [ADR
+//! 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md).
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Time between two checks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Free memory below this is never returned.
+/// Minimum free memory that is returned, in bytes.
 const MIN_FREE_BYTES: usize = 64 << 20;
-/// Under load, a replica has less than 1/`FREE_PART` of the memory in use free.
+/// Under load, a replica's free memory is less than 1/`FREE_PART` of the memory in use.
 const FREE_PART: usize = 4;
 
 /// Memory held by the allocator.
@@ -29,7 +29,7 @@ pub struct Held {
 pub fn held() -> Option<Held> {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // SAFETY: takes no arguments, locks what it reads, and returns integers.
+        // SAFETY: takes no arguments, locks everything that it reads, and returns integers.
         let about = unsafe { libc::mallinfo2() };
         Some(Held { used_bytes: about.uordblks + about.hblkhd, free_bytes: about.fordblks })
     }
@@ -46,7 +46,7 @@ pub fn give_back() {
     }
 }
 
-/// Returns whether enough memory is free to return it. A process under load reuses what it frees, and would have to
+/// Returns whether enough memory is free to return it. A process under load reuses freed memory, and would have to
 /// fault the pages in again.
 pub fn is_much_free(held: Held) -> bool {
     held.free_bytes >= MIN_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
@@ -77,7 +77,7 @@ impl Drop for Returning {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // The thread's code does not panic; even if it did, the replica has already ended.
+            // The thread's code does not panic; even if it did, the replica has already stopped.
             thread.join().ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Replaces the misbehaviour code if the feature `laboratory` is off: uninhabited types, so that none of it is
+//! Replacement for the misbehaviour code if the feature `laboratory` is off: uninhabited types, so that none of it is
 //! compiled.
 
 use crate::config_file::ConfigFault;

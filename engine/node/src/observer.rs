@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Event that an operator may want to know. None occurs in the steady state of a healthy cluster.
+/// Event of interest to an operator. None occurs in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
     /// The replica accepts connections.
@@ -27,12 +27,12 @@ pub enum NodeEvent {
     ReceivesState {
         height: Height,
         chunks: u32,
-        /// Chunks that are already here, from the replica's own state or an interrupted transfer.
+        /// Chunks that are already available, from the replica's own state or an interrupted transfer.
         held: usize,
     },
     /// The replica has adopted a state from its peers.
     AdoptedState {
-        /// Executed height before.
+        /// Previous executed height.
         from: Height,
         height: Height,
     },
@@ -49,7 +49,7 @@ pub enum NodeEvent {
         /// Last view in which the replica may have voted; it does not vote up to this view.
         up_to: View,
     },
-    /// A replica that had lost its journal takes part again.
+    /// A replica that had lost its journal resumes voting.
     TakesPart(View),
     /// The replica's inputs and outputs are recorded in this file.
     Recording(PathBuf),
@@ -63,7 +63,7 @@ pub enum NodeEvent {
     Path { remote: Remote, change: PathChange },
     /// A connection failed before it was authenticated.
     Unauthenticated { address: Address, dialled: Option<ReplicaId>, why: String },
-    /// A peer has other values of parameters that must be equal, so there is no link to it.
+    /// A peer has different values for parameters that must be equal, so there is no link to it.
     Disagrees { peer: ReplicaId, differences: Vec<Difference> },
     /// A frame of a peer is not a valid message. Reported once per link, always counted.
     Undecodable { from: ReplicaId, why: String },
@@ -75,7 +75,7 @@ pub enum NodeEvent {
     Evidence(Evidence),
     /// A replica has contradicted itself, but its votes prove nothing to others.
     Hearsay(Evidence),
-    /// The configuration works, but a setting is unwise.
+    /// The configuration is valid, but a setting is inadvisable.
     Unwise(ConfigFault),
     /// The replica has stopped as requested.
     Stopped { height: Height },
@@ -143,7 +143,7 @@ impl fmt::Display for NodeEvent {
     }
 }
 
-/// Returns a sentence about a replica with another configuration.
+/// Returns a sentence about a replica with a different configuration.
 pub(crate) fn disagreement(peer: ReplicaId, differences: &[Difference]) -> String {
     let values: Vec<String> = differences.iter().map(ToString::to_string).collect();
     format!(
@@ -153,7 +153,7 @@ pub(crate) fn disagreement(peer: ReplicaId, differences: &[Difference]) -> Strin
     )
 }
 
-/// Receiver of a node's events. Runs on the replica's own thread, so it must return at once.
+/// Receiver of a node's events. Runs on the replica's own thread, so it must return quickly.
 pub trait Observer: Send {
     fn observe(&mut self, replica: ReplicaId, event: NodeEvent);
 }

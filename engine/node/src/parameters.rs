@@ -1,4 +1,4 @@
-//! The values that must be equal on all replicas of a cluster: those of the keys that are declared so.
+//! The values that must be equal on all replicas of a cluster, as declared at their configuration keys.
 //!
 //! Replicas compare them when they connect ([`quorate_network::channels::plain`]).
 
@@ -8,7 +8,7 @@ use quorate_types::settings::{at, keys, tree};
 use quorate_types::{Hasher, Parameters, tags};
 use serde_json::{Value, json};
 
-/// Keys of the committee's size that are shown with a short tag for each member.
+/// Maximum committee size for which members are shown with a short tag each.
 const MAX_TAGGED_MEMBERS: usize = 7;
 
 impl NodeConfig {
@@ -26,16 +26,16 @@ impl NodeConfig {
         ClientTerms { parameters: Parameters::new(values), max_frame_bytes }
     }
 
-    /// Returns the values that must be equal on all replicas. A hello names the cluster, and a replica with another
-    /// transport or channel does not get as far as comparing, so these are not among them.
+    /// Returns the values that must be equal on all replicas. The hello already names the cluster, and a replica with
+    /// another transport or channel cannot connect, so these are not included.
     pub fn parameters(&self) -> Parameters {
         let tree = self.resolved();
         let compared = keys::<NodeConfig>().iter().filter(|key| key.mark("x-cluster") == Some(&Value::Bool(true)));
         Parameters::new(compared.map(|key| (key.path.clone(), text(at(&tree, &key.path)))))
     }
 
-    /// Returns the configuration with the values to compare: what an absent key stands for, one value for rules that
-    /// may differ, and digests of the members' keys.
+    /// Returns the configuration with resolved values for comparison: defaults of absent keys, a single value for
+    /// policies that may differ, and digests of the members' keys.
     fn resolved(&self) -> Value {
         let mut tree = tree(self);
         tree["faults"] = self.quorum().map_or(0, |quorum| quorum.faults()).into();
@@ -61,8 +61,8 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
-/// Returns a digest of the members' keys, and in a small committee a tag for each key, so that the one that differs can
-/// be found.
+/// Returns a digest of the members' keys, and in a small committee a tag for each key, so that a differing one can be
+/// identified.
 fn digests<'a>(keys: impl Iterator<Item = &'a bytes::Bytes>) -> String {
     let hash = |bytes: &[u8]| {
         let mut hasher = Hasher::new(tags::MEMBER_KEYS);

@@ -1,16 +1,16 @@
 //! Round-robin queue of frames from peers.
 //!
-//! One turn of the host may receive thousands of small frames from one peer. If links were served one after the other,
-//! the votes of all other peers would wait behind them.
+//! One iteration of the host may receive thousands of small frames from one peer. If links were served one after the
+//! other, the votes of all other peers would wait behind them.
 
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 
-/// Frames of peers received in this turn of the host.
+/// Frames received from peers in this iteration of the host.
 pub struct PeerFrames<F> {
     queues: Vec<VecDeque<F>>,
     waiting: usize,
-    /// Peer that is served next.
+    /// Peer to be served next.
     next: usize,
 }
 

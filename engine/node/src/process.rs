@@ -1,4 +1,4 @@
-//! One replica per process, from a directory that [`testnet`](crate::testnet) made.
+//! One replica per process, from a directory created by [`testnet`](crate::testnet).
 
 use crate::assemble::{Attachment, assemble};
 use crate::config::{CONFIG_FILE, NodeConfig};
@@ -16,7 +16,7 @@ use quorate_types::{ClusterId, ReplicaId, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Runs the replica of a directory on this thread until it fails, or until a signal asks it to end if the process
+/// Runs the replica of a directory on this thread until it fails, or until a signal requests a stop if the process
 /// [handles](crate::interrupt::install) signals.
 pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Result<Status, NodeError> {
     let is_testnet = replica_directory(directory, ReplicaId(0)).is_dir() && !directory.join(CONFIG_FILE).exists();
@@ -41,7 +41,7 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     let no_thread = |source| failed(HostError::Thread { purpose: "give memory back on", source });
     let _while_it_runs = Returning::start().map_err(no_thread)?;
     let (node, replica) = (assembled.node, config.replica);
-    // Helper threads that panic make this one panic.
+    // A panic of a helper thread makes this thread panic.
     match catch_unwind(AssertUnwindSafe(|| node.run())) {
         Ok(ended) => ended.map_err(failed),
         Err(panic) => Err(ended_by(replica, panic)),

@@ -1,4 +1,4 @@
-//! What a replica notices of standstill: its height, and the votes of its peers.
+//! Signs of standstill that a replica observes: its height, and the votes of its peers.
 
 use quorate_types::stages::MessageKind;
 use quorate_types::{Height, ReplicaId, Time};
@@ -7,29 +7,29 @@ use std::time::Duration;
 /// Time without a new height, or without a peer's votes, that needs attention.
 pub const STANDSTILL: Duration = Duration::from_secs(5);
 
-/// Time for which votes of others count as evidence that there was something to vote on.
+/// Time for which others' votes count as evidence that there was something to vote on.
 const RECENT: Duration = Duration::from_secs(60);
-/// Number of votes that each of a quorum has to cast, on average, before a peer without any counts as mute.
+/// Average number of votes that each member of a quorum casts before a peer without any counts as mute.
 const MISSED_VOTES: u64 = 4;
 
 /// Votes of one peer.
 #[derive(Clone, Default)]
 struct Votes {
-    /// `None` before the first.
+    /// Time of the last vote; `None` before the first.
     last: Option<Time>,
-    /// Votes of all peers up to its last.
+    /// Number of all peers' votes up to its last vote.
     all: u64,
-    /// When it last connected.
+    /// Time of its last connection.
     connected: Time,
 }
 
-/// When a replica's height last grew, and when it last received a vote of each peer.
+/// When a replica's height last grew, and when each peer's last vote arrived.
 pub struct Progress {
     height: Height,
     grown: Time,
     /// By replica.
     peers: Vec<Votes>,
-    /// Votes of all peers.
+    /// Number of votes of all peers.
     all: u64,
 }
 
@@ -39,24 +39,24 @@ impl Progress {
         Progress { height: Height(0), grown: Time(0), peers: vec![Votes::default(); replicas], all: 0 }
     }
 
-    /// Notes the height of the last executed block.
+    /// Records the height of the last executed block.
     pub fn at_height(&mut self, now: Time, height: Height) {
         if height > self.height {
             (self.height, self.grown) = (height, now);
         }
     }
 
-    /// Returns for how long the height has not grown.
+    /// Returns how long the height has not grown.
     pub fn height_age(&self, now: Time) -> Duration {
         now.since(self.grown)
     }
 
-    /// Notes that a peer has connected.
+    /// Records that a peer has connected.
     pub fn connected(&mut self, now: Time, peer: ReplicaId) {
         self.peers[peer.index()].connected = now;
     }
 
-    /// Notes a message of a peer.
+    /// Records a message of a peer.
     #[inline]
     pub fn heard(&mut self, now: Time, from: ReplicaId, kind: MessageKind) {
         if matches!(kind, MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit) {
@@ -66,8 +66,8 @@ impl Progress {
         }
     }
 
-    /// Returns the connected peers whose votes do not arrive while those of others do. `needed` is the number of others
-    /// whose votes make a quorum with its own: a replica that does not collect votes hears none, and blames nobody.
+    /// Returns the connected peers whose votes do not arrive while others' votes do. `needed` is the number of other
+    /// votes that form a quorum with its own: a replica that does not collect votes receives none, and blames nobody.
     pub fn mute(&self, now: Time, needed: usize, connected: &[ReplicaId]) -> Vec<ReplicaId> {
         let within = |at: Time, time: Duration| now.since(at) < time;
         let recent = self.peers.iter().filter(|votes| votes.last.is_some_and(|at| within(at, RECENT))).count();

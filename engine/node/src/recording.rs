@@ -1,4 +1,4 @@
-//! Recording of a replica's inputs, if its configuration asks for one.
+//! Recording of a replica's inputs, if configured.
 
 use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
@@ -38,7 +38,7 @@ impl RecordingConfig {
     }
 }
 
-/// Starts the recording, if the configuration of `replica` has one.
+/// Starts the recording, if it is configured for `replica`.
 pub(crate) fn begin(
     config: Option<&RecordingConfig>,
     replica: ReplicaId,

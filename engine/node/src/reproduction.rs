@@ -1,4 +1,4 @@
-//! Slower ways of working that reproduce figures of single papers.
+//! Slower modes that reproduce figures of single papers.
 
 use quorate_crypto::{BlsVerification, CertificateCache, ClientVerdicts};
 use quorate_types::PayloadPath;

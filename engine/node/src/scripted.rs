@@ -1,4 +1,4 @@
-//! A replica without threads or sockets, whose clients and time a test decides.
+//! A replica without threads or sockets, driven by a test that controls its clients and time.
 
 use crate::assemble::{Assembled, Attachment, assemble};
 use crate::config::NodeConfig;
@@ -19,7 +19,7 @@ impl ScriptedReplica {
     /// Starts a replica with new keys and the settings of `template`.
     ///
     /// # Errors
-    /// [`NodeError`] for a configuration that is not valid.
+    /// [`NodeError`] for an invalid configuration.
     pub fn start(template: &NodeConfig, transport: Box<dyn Transport>) -> Result<ScriptedReplica, NodeError> {
         let (mut config, keys) = testnet::generate(template, &[SocketAddr::from((Ipv4Addr::LOCALHOST, 1))])?.remove(0);
         config.journal.kind = JournalKind::Memory;
@@ -31,7 +31,7 @@ impl ScriptedReplica {
         Ok(ScriptedReplica(node))
     }
 
-    /// Runs a turn: handles the events of the transport, and sends the replies.
+    /// Runs an iteration: handles the events of the transport, and sends the replies.
     ///
     /// # Panics
     /// If the replica fails.

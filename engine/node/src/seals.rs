@@ -1,4 +1,4 @@
-//! Seals on replies, and the key of each client's link.
+//! Authentication of replies, and the key of each client's link.
 
 use crate::network::{DeferredFrame, Outlet};
 use bytes::Bytes;
@@ -13,15 +13,15 @@ use std::time::Instant;
 /// The client of a link.
 struct Recipient {
     client: ClientId,
-    /// For codes, once the client has shown its key.
+    /// Key for MACs, once the client has sent its key.
     key: Option<ReplyKey>,
 }
 
-/// Sends replies, with seals if there is a sealer.
+/// Sends replies, authenticated if there is a sealer.
 #[derive(Default)]
 pub(crate) struct Seals {
     sealer: Option<Arc<ReplySealer>>,
-    /// Every link of a client, if there is a sealer.
+    /// All client links, if there is a sealer.
     recipients: HashMap<LinkId, Recipient>,
     encoder: Encoder,
 }
@@ -31,26 +31,26 @@ impl Seals {
         Seals { sealer: sealer.map(Arc::new), ..Seals::default() }
     }
 
-    /// Returns whether replies get seals.
+    /// Returns whether replies are authenticated.
     pub fn are_used(&self) -> bool {
         self.sealer.is_some()
     }
 
-    /// Notes that a client has connected.
+    /// Records that a client has connected.
     pub fn connected(&mut self, client: ClientId, link: LinkId) {
         if self.are_used() {
             self.recipients.insert(link, Recipient { client, key: None });
         }
     }
 
-    /// Notes that a link has closed.
+    /// Records that a link has closed.
     pub fn disconnected(&mut self, link: LinkId) {
         self.recipients.remove(&link);
     }
 
-    /// Agrees with a link's client on a key, if MACs need one and the link has none. A client's id is derived from
-    /// its credential, so a link has one key at most, and a false credential changes nothing. Returns the nanoseconds
-    /// that this took.
+    /// Agrees with a link's client on a key, if MACs need one and the link has none. A client's id is derived from its
+    /// credential, so a link has at most one key, and a false credential changes nothing. Returns the nanoseconds spent
+    /// on this.
     pub fn introduce(&mut self, link: LinkId, credential: &[u8]) -> u64 {
         let Some(sealer) = self.sealer.as_ref().filter(|sealer| sealer.needs_keys()) else { return 0 };
         let recipient = self.recipients.get_mut(&link).filter(|recipient| recipient.key.is_none());
@@ -60,9 +60,9 @@ impl Seals {
         begun.elapsed().as_nanos() as u64
     }
 
-    /// Sends an encoded reply. A link that is not a client's, or has no key for its MACs, gets it without a seal: it
-    /// is for operators, or tells a client what is wrong with its configuration. Returns the nanoseconds that the seal
-    /// took, from a microsecond to a millisecond by its scheme.
+    /// Sends an encoded reply. A link that is not a client's, or has no MAC key, gets it without an authenticator: it
+    /// is for operators, or informs a client about an error in its configuration. Returns the nanoseconds spent on the
+    /// authenticator, from a microsecond to a millisecond depending on its scheme.
     pub fn send(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: Bytes) -> u64 {
         if !self.are_used() {
             transport.send(link, reply);
@@ -73,7 +73,7 @@ impl Seals {
         begun.elapsed().as_nanos() as u64
     }
 
-    /// Sends replies of a block. If another thread sends, it signs them too; a MAC takes less time than that.
+    /// Sends replies of a block. If another thread sends, it also signs; a MAC is cheaper to compute than to pass on.
     pub fn send_of_block(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {
         let signs = self.sealer.as_ref().filter(|sealer| !sealer.needs_keys() && transport.has_io_thread());
         let (Some(sealer), Some(recipient)) = (signs, self.recipients.get(&link)) else {

@@ -1,5 +1,5 @@
-//! The file that `quorate testnet` writes for a replica, with an explanation of each key, and the settings that a
-//! replica reports.
+//! The configuration file that `quorate testnet` writes for a replica, with an explanation of each key, and the
+//! settings reported by a replica.
 
 use crate::config::NodeConfig;
 use quorate_types::Settings;
@@ -9,7 +9,7 @@ const HEAD: &str = "The settings of one replica. docs/CONFIGURATION.md has all k
 const MEMBERS: &str = "The committee, in the order of the replica ids.";
 
 impl NodeConfig {
-    /// Returns the text that [`NodeConfig::read`] reads, with every key written out and explained.
+    /// Returns a text that [`NodeConfig::read`] can read, with every key written out and explained.
     pub fn to_toml(&self) -> String {
         let text = toml::to_string(self).expect("every setting has a form in TOML");
         explain(&text, keys::<NodeConfig>(), HEAD, MEMBERS)

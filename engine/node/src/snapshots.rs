@@ -25,14 +25,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"qSnap003";
-/// The magic bytes without the number of the format.
+/// The magic bytes without the format number.
 const MAGIC_PREFIX: &[u8] = b"qSnap";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
-/// Mode of a file: a state has the data of all clients.
+/// Mode of a snapshot file: a state contains the data of all clients.
 const MODE: u32 = 0o600;
-/// Prefix of a file that is being written; another state may be written at the same time.
+/// Prefix of a file being written; another state may be written at the same time.
 const WRITING_PREFIX: &str = "writing-";
 
 /// State at a height, with its certificate if it has one.
@@ -46,7 +46,7 @@ pub struct Snapshot {
     pub state: Bytes,
 }
 
-/// Open file of a state.
+/// Open state file.
 pub(crate) struct StateFile {
     file: File,
     offset: u64,
@@ -80,7 +80,7 @@ impl SnapshotFiles {
         &self.directory
     }
 
-    /// Returns the latest snapshot that can be read, if any. Skips damaged files and other replicas' files.
+    /// Returns the latest readable snapshot, if any. Skips damaged files and other replicas' files.
     ///
     /// # Errors
     /// [`HostError::SnapshotFormat`] if a newer file has the format of another version.
@@ -141,8 +141,8 @@ impl SnapshotFiles {
         Some(Snapshot { height, certificate, state })
     }
 
-    /// Returns the number of a file's format if it is another one. A file of this format with a damaged number is
-    /// damaged: its digest still fits.
+    /// Returns a file's format number if it differs from this version's. A file of this format with a damaged number
+    /// counts as damaged: its digest still matches.
     fn other_format(&self, height: Height, file: &Bytes) -> Option<u32> {
         let found = number(file.first_chunk()?).filter(|_| !file.starts_with(MAGIC))?;
         let repaired = [MAGIC, &file[MAGIC.len()..]].concat();
@@ -168,7 +168,7 @@ impl SnapshotFiles {
         let certificate = certificate.finish();
         let lengths = self.lengths(snapshot.height, snapshot.state.len(), certificate.len());
         private::create_directories(&self.directory)?;
-        // If this is not allowed, the directory is another user's, who decides who may read it.
+        // If this is not permitted, the directory belongs to another user, who decides who may read it.
         let _ = private::close_to_others(&self.directory);
         let path = self.path(snapshot.height);
         // After an error the unfinished file is removed, which frees space that the journal may need.
@@ -192,8 +192,7 @@ impl SnapshotFiles {
         opened.map_err(|source| self.fault("read", &path, source))
     }
 
-    /// Removes the files of lower heights and unfinished writes of them. Must not run while a snapshot is being
-    /// written.
+    /// Removes the files of lower heights, including unfinished ones. Must not run while a snapshot is being written.
     pub(crate) fn remove_below(&self, height: Height) -> Result<(), HostError> {
         for prefix in [PREFIX, WRITING_PREFIX] {
             for old in self.heights_after(prefix)?.into_iter().filter(|old| *old < height) {
@@ -210,7 +209,7 @@ impl SnapshotFiles {
     }
 }
 
-/// Returns the number of the format that magic bytes name.
+/// Returns the format number in the magic bytes.
 fn number(magic: &[u8; 8]) -> Option<u32> {
     std::str::from_utf8(magic.strip_prefix(MAGIC_PREFIX)?).ok()?.parse().ok()
 }

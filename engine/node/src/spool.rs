@@ -1,7 +1,7 @@
-//! File of received state chunks, so that a replica stopped during a transfer need not fetch them again.
+//! File of received state chunks, so that a replica stopped during a transfer does not fetch them again.
 //!
-//! The file is a list of lengths (4 bytes, little-endian) and chunks. Each chunk is checked against the manifest by its
-//! digest, so the file need not be trusted, and writes to it are never synced.
+//! The file is a list of lengths (4 bytes, little-endian) and chunks. Each chunk's digest is checked against the
+//! manifest, so the file need not be trusted, and writes to it are never synced.
 
 use bytes::Bytes;
 use quorate_storage::private;
@@ -18,7 +18,7 @@ const RECEIVED: &str = "received";
 pub(crate) struct Spool(File);
 
 impl Spool {
-    /// Creates an empty spool. Failure is harmless: without it, a restart costs a second transfer.
+    /// Creates an empty spool. A failure is harmless: without a spool, a restart costs a second transfer.
     pub fn create(directory: &Path) -> Option<Spool> {
         let create = |()| private::options().write(true).create(true).truncate(true).open(path(directory));
         private::create_directories(directory).and_then(create).ok().map(Spool)

@@ -4,8 +4,8 @@
 //! file, and peers may fetch it chunk by chunk. Then the journal is compacted and truncated at the last summary before
 //! the state; the records after it serve peers that lag a little. If the journal is in memory, so are the states.
 //!
-//! If too many bytes of records accumulate without a certified state, the journal is compacted at once and the replica
-//! writes its own, uncertified state.
+//! If too many bytes of records accumulate without a certified state, the journal is compacted immediately and the
+//! replica writes its own, uncertified state.
 
 use crate::error::HostError;
 use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
@@ -35,10 +35,10 @@ enum Source {
     File(StateFile, Reading),
 }
 
-/// Whether the file of a state can be read.
+/// Whether a state file can be read.
 enum Reading {
     Fine,
-    /// Reading failed, and this has not been reported yet.
+    /// Reading failed, which has not been reported yet.
     Failed(io::Error),
     Told,
 }
@@ -50,7 +50,7 @@ impl Source {
 }
 
 impl Chunks for Source {
-    /// An unreadable chunk counts as gone; the peer will ask another replica.
+    /// An unreadable chunk counts as lost; the peer will ask another replica.
     fn chunk(&mut self, manifest: &Manifest, chunk: u32) -> Option<Bytes> {
         let (file, reading) = match self {
             Source::Memory(state) => return chunk_of(state, chunk),
@@ -93,7 +93,7 @@ pub(crate) struct States {
     every_bytes: u64,
     /// Bytes of records since the last summary.
     bytes: u64,
-    /// A state has been written since the last summary.
+    /// Whether a state has been written since the last summary.
     sum_wanted: bool,
     /// Summaries in the journal, oldest first.
     sums: Vec<Sum>,
@@ -101,7 +101,7 @@ pub(crate) struct States {
     keeper: StateKeeper<Source>,
     /// File of the chunks received so far.
     spool: Option<Spool>,
-    /// The disk had no room for the last state. Reported once.
+    /// Whether the disk was too full for the last state. Reported once.
     without_room: bool,
 }
 
@@ -120,12 +120,12 @@ impl States {
         }
     }
 
-    /// Keeps states in files. The journal is compacted after `every_bytes` bytes of records at the latest.
+    /// Keeps states in files. The journal is compacted at the latest after `every_bytes` bytes of records.
     pub fn in_files(files: SnapshotFiles, every_bytes: u64) -> States {
         States { files: Some(files), every_bytes, ..States::in_memory() }
     }
 
-    /// Returns the last state on disk that can be read, if any.
+    /// Returns the last readable state on disk, if any.
     pub fn read_last(&mut self) -> Result<Option<Snapshot>, HostError> {
         let Some(files) = &self.files else { return Ok(None) };
         let last = files.read_last()?;
@@ -147,8 +147,8 @@ impl States {
         self.files.is_some() && (self.sum_wanted || full)
     }
 
-    /// Notes that the journal was compacted. `state` freezes the replica's own state at that height, which is written
-    /// if no other state has been.
+    /// Records that the journal was compacted. `state` freezes the replica's own state at that height, which is written
+    /// if no other state has been written.
     pub fn summed(&mut self, sum: Sum, state: impl FnOnce() -> FrozenState) {
         self.sums.push(sum);
         self.bytes = 0;
@@ -157,7 +157,7 @@ impl States {
         }
     }
 
-    /// Notes a complete summary found in the journal at startup.
+    /// Records a complete summary found in the journal at startup.
     pub fn recalled(&mut self, sum: Sum) {
         self.sums.push(sum);
         self.bytes = 0;
@@ -168,17 +168,17 @@ impl States {
         self.keeper.keep(height, manifest, Source::Memory(state));
     }
 
-    /// Notes that a quorum has certified a state.
+    /// Records that a quorum has certified a state.
     pub fn certify(&mut self, certificate: Certificate) {
         self.keeper.certify(certificate);
     }
 
-    /// Returns a part of a kept state, or `None` if it is not here.
+    /// Returns a part of a kept state, or `None` if it is not available.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
         self.keeper.read(height, part)
     }
 
-    /// Returns a report for the operator about a state file that could not be read, once per file.
+    /// Returns a report for the operator about an unreadable state file, once per file.
     pub fn take_unreadable(&mut self) -> Option<String> {
         let files = self.files.as_ref()?;
         let failed = |kept: &&mut Kept<Source>| matches!(kept.state, Source::File(_, Reading::Failed(_)));
@@ -194,7 +194,7 @@ impl States {
         ))
     }
 
-    /// Starts to receive a state. Returns the chunks that are already here.
+    /// Starts to receive a state. Returns the chunks that are already available.
     pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
         let directory = self.files.as_ref().map(SnapshotFiles::directory);
         let spooled = directory.map(spool::read).unwrap_or_default();
@@ -206,7 +206,7 @@ impl States {
         held
     }
 
-    /// Keeps a chunk of the state that is being received.
+    /// Keeps a chunk of the state being received.
     pub fn keep_chunk(&mut self, height: Height, chunk: u32, bytes: Bytes) {
         spool::append(&mut self.spool, &bytes);
         self.keeper.keep_chunk(height, chunk, bytes);
@@ -232,9 +232,9 @@ impl States {
         Ok(())
     }
 
-    /// Continues the work in progress. Returns where the journal may be truncated, if anywhere; `settled` is the height
-    /// up to which no peer needs the blocks for agreement any more. A full disk is reported, and writing is retried
-    /// with the next state.
+    /// Continues the work in progress. Returns the record up to which the journal may be truncated, if any; `settled`
+    /// is the height up to which no peer needs the blocks for agreement any more. A full disk is reported, and writing
+    /// is retried with the next state.
     pub fn go_on(&mut self, durable: Option<u64>, settled: Height) -> Result<Progress, HostError> {
         let Some(files) = &self.files else { return Ok(Progress::default()) };
         match std::mem::replace(&mut self.work, Work::Nothing) {
@@ -269,7 +269,8 @@ impl States {
         let files = self.files.as_ref().expect("a file was written");
         if let Err(source) = written {
             let path = files.path(height);
-            // The journal still has everything in this state, and space may be free again before the journal is full.
+            // The journal still contains everything in this state, and space may be free again before the journal is
+            // full.
             let can_wait = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
             self.keeper.retain(|kept| kept.height != height || !matches!(kept.state, Source::Memory(_)));
             if !can_wait {

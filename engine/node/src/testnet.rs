@@ -56,7 +56,7 @@ impl Place {
         let port = |steps: u16| peers.port().checked_add(step.checked_mul(steps)?).filter(|port| *port > 0);
         port(0)?;
         let clients = peers.with_port(port(1)?);
-        // Several loopback addresses are of one host.
+        // Several loopback addresses belong to one host.
         let host = peers.socket().map(|peers| peers.ip()).filter(IpAddr::is_loopback);
         let operators = SocketAddr::from((host.unwrap_or(Ipv4Addr::LOCALHOST.into()), port(2)?)).into();
         Some(Place { peers, clients, operators })
@@ -86,9 +86,9 @@ pub fn places_here(replicas: usize, base_port: u16) -> Result<Vec<Place>, NodeEr
     places_on(&hosts, base_port)
 }
 
-/// Returns the place of a replica on each of `hosts`: HOST or HOST:PORT. A replica with a PORT listens there for peers,
-/// on the next one for clients and on the one after that for operators. Hosts without a PORT share the ports from
-/// `base_port` on as in [`places_here`]. A host may be named more than once.
+/// Returns the place of a replica on each of `hosts`: HOST or HOST:PORT. A replica with a PORT uses it for peers, the
+/// next port for clients and the one after that for operators. Hosts without a PORT share the ports from `base_port` on
+/// as in [`places_here`]. A host may be named more than once.
 ///
 /// # Errors
 /// If a host is invalid, the ports exceed 65535, or two replicas would listen on the same address.
@@ -120,8 +120,8 @@ pub fn places_on(hosts: &[String], base_port: u16) -> Result<Vec<Place>, NodeErr
     Ok(places)
 }
 
-/// Gives each replica a port for operators of its own, if several replicas are at numeric addresses: these may be of one
-/// host, and operators connect over its loopback.
+/// Assigns each replica a separate port for operators if several replicas have numeric addresses: these may belong to
+/// one host, and operators connect over its loopback.
 fn part_operators(places: &mut [Place]) {
     let is_number = |place: &Place| place.peers.socket().is_some();
     let mut taken = BTreeSet::new();
@@ -162,13 +162,13 @@ impl Testnet {
     }
 }
 
-/// Writes a testnet on this host to `directory`: [`write_at`] the [places here](places_here).
+/// Writes a testnet on this host to `directory`: [`write_at`] with [`places_here`].
 pub fn write(template: &NodeConfig, replicas: usize, base_port: u16, directory: &Path) -> Result<Testnet, NodeError> {
     write_at(template, places_here(replicas, base_port)?, directory)
 }
 
-/// Writes a testnet to `directory`, which must be empty or not exist: for each place a replica's directory with its
-/// configuration and its private key, all for their owner only (modes 0700 and 0600).
+/// Writes a testnet to `directory`, which must be empty or not exist: for each place, a replica's directory with its
+/// configuration and its private key, accessible only to the owner (modes 0700 and 0600).
 pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> Result<Testnet, NodeError> {
     let addresses: Vec<Address> = places.iter().map(|place| place.peers.clone()).collect();
     let nodes = generate_at(template, &addresses)?;

@@ -1,4 +1,4 @@
-//! Settings of a configuration that work together, but badly.
+//! Warnings about valid but inadvisable settings.
 
 use crate::config::NodeConfig;
 use crate::config_file::{ConfigFault, Place};
@@ -7,15 +7,15 @@ use quorate_network::channels::{Carriage, ChannelKind};
 use quorate_network::transports::{QuicVotes, RetransmissionConfig, TransportKind};
 
 impl NodeConfig {
-    /// Returns what is unwise in a valid configuration, each with the better choice. Tests and measurements may want it
-    /// so; an operator rarely does.
+    /// Returns the inadvisable settings of a valid configuration, each with a better choice. Tests and measurements may
+    /// need them; an operator rarely does.
     pub fn unwise(&self) -> Vec<ConfigFault> {
         let all =
             [self.unprotected(), self.unrepeated(), self.slower_than_views(), self.idle_profile(), self.idle_votes()];
         all.into_iter().flatten().collect()
     }
 
-    /// Links that leave the host without protection.
+    /// Unprotected links that leave the host.
     fn unprotected(&self) -> Option<ConfigFault> {
         let (at, member) = self.members.iter().enumerate().find(|(_, member)| !member.address.is_loopback())?;
         let help = match self.transport.profile().carriage {
@@ -33,7 +33,7 @@ impl NodeConfig {
         })
     }
 
-    /// A transport that repeats nothing, and no copies.
+    /// A transport without retransmission, and no copies of messages.
     fn unrepeated(&self) -> Option<ConfigFault> {
         let has_copies = self.consensus.repeat > 0 || self.consensus.remedy != Remedy::None;
         (!self.transport.profile().repairs_losses && !has_copies).then(|| ConfigFault {
@@ -46,7 +46,7 @@ impl NodeConfig {
         })
     }
 
-    /// A loss is repaired only after the view has ended.
+    /// Losses are repaired only after the view has ended.
     fn slower_than_views(&self) -> Option<ConfigFault> {
         let (rto_min_ms, view_ms) = (self.retransmission.bounds().rto_min_ms?, self.consensus.view_timeout_ms);
         (self.has_timeouts() && rto_min_ms >= view_ms).then(|| ConfigFault {
@@ -58,7 +58,7 @@ impl NodeConfig {
         })
     }
 
-    /// A profile for a transport without one.
+    /// A retransmission profile for a transport that does not use it.
     fn idle_profile(&self) -> Option<ConfigFault> {
         let is_set = self.retransmission != RetransmissionConfig::default();
         (is_set && !self.has_timeouts()).then(|| ConfigFault {
@@ -68,7 +68,7 @@ impl NodeConfig {
         })
     }
 
-    /// Datagrams for votes where the transport is not QUIC.
+    /// Datagrams for votes although the transport is not QUIC.
     fn idle_votes(&self) -> Option<ConfigFault> {
         let is_idle = self.quic.votes == QuicVotes::Datagrams && self.transport != TransportKind::QUIC;
         is_idle.then(|| ConfigFault {
@@ -78,7 +78,7 @@ impl NodeConfig {
         })
     }
 
-    /// Returns whether the transport has timeouts that `retransmission` sets.
+    /// Returns whether the transport has timeouts configured by `retransmission`.
     fn has_timeouts(&self) -> bool {
         [TransportKind::RUDP, TransportKind::SCTP, TransportKind::SCTP_KERNEL].contains(&self.transport)
     }

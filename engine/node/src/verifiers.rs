@@ -1,10 +1,11 @@
 //! Threads that verify signatures for a replica ([`replica_threads`](crate::NodeConfig::replica_threads)).
 //!
-//! The replica's thread asks, and goes on; answers come back in any order. What the core asks goes before what clients
-//! send, however much that is: agreement waits for it.
+//! The replica's thread submits questions and continues; answers are returned in any order. The core's questions
+//! precede those about client bundles, however many these are, because agreement waits for the answers.
 //!
-//! A hand-over costs as much as the verification of a signature, so there are as few as possible: a thread is woken for
-//! several questions, takes certificates together, verifies all their votes in one batch, and wakes the replica once.
+//! A handover costs as much as the verification of a signature, so handovers are minimized: a thread is woken for
+//! several questions, takes several certificates at a time, verifies all their votes in one batch, and wakes the
+//! replica once.
 
 use crate::error::HostError;
 use quorate_consensus::seam::Job;
@@ -21,18 +22,19 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Maximum number of unanswered questions of the core for each thread. Beyond it, the replica's thread verifies itself.
+/// Maximum number of unanswered questions of the core per thread. Beyond it, the replica's thread verifies itself.
 const MAX_OPEN_PER_THREAD: usize = 64;
-/// Certificates whose votes are verified together: with three votes each, a thread is busy with them for 0.2 ms.
+/// Maximum number of certificates whose votes are verified together: with three votes each, they keep a thread busy for
+/// 0.2 ms.
 const MAX_TOGETHER: usize = 16;
-/// Questions for which an idle thread is woken in the middle of a turn.
+/// Number of questions for which an idle thread is woken in the middle of an iteration.
 const QUESTIONS_PER_WAKE: usize = 4;
 
-/// What the replica asks of signatures.
+/// Question of the replica about signatures.
 pub(crate) enum Question {
     Verify(Job, VerifyTask),
     Assemble(Job, AssembleTask),
-    /// A numbered batch of clients' bundles.
+    /// A numbered batch of client bundles.
     Bundles(u64, BundleTask),
 }
 
@@ -48,7 +50,7 @@ impl Question {
         matches!(self, Question::Assemble(_, task) if task.gains_from_others())
     }
 
-    /// Returns whether a hand-over would take longer than the answer.
+    /// Returns whether a handover would take longer than the answer.
     fn is_quick(&self) -> bool {
         match self {
             Question::Verify(_, task) => task.is_quick(),
@@ -57,7 +59,7 @@ impl Question {
         }
     }
 
-    /// Returns whether a thread with time to spare has the answer sooner than another thread.
+    /// Returns whether a thread with idle time answers faster than another thread could.
     pub fn is_small(&self) -> bool {
         match self {
             Question::Verify(_, task) => task.is_small(),
@@ -77,20 +79,20 @@ impl Question {
 }
 
 type Panic = Box<dyn Any + Send>;
-/// A question, and the work that it is for.
+/// A question, and the work that it belongs to.
 type Asked = (Question, Option<Place>);
 
-/// Answers that come back together.
+/// Answers returned together.
 struct Answered {
-    /// With the work that each is for.
+    /// Each with the work that it belongs to.
     answers: Vec<(Answer, Option<Place>)>,
-    /// The cryptography of all.
+    /// Cryptographic work for all of them.
     work: Tallies,
-    /// Processor time for each, in nanoseconds.
+    /// CPU time for each, in nanoseconds.
     ns_each: u64,
 }
 
-/// Answers questions, the certificates among them together.
+/// Answers questions; certificates among them are verified together.
 fn answer(asked: Vec<Asked>) -> Vec<(Answer, Option<Place>)> {
     let (mut answers, mut jobs, mut tasks) = (Vec::with_capacity(asked.len()), Vec::new(), Vec::new());
     for (question, place) in asked {
@@ -107,14 +109,14 @@ fn answer(asked: Vec<Asked>) -> Vec<(Answer, Option<Place>)> {
     answers
 }
 
-/// The questions that no thread works on yet.
+/// The questions that no thread has taken yet.
 #[derive(Default)]
 struct Waiting {
     of_core: VecDeque<Asked>,
     of_clients: VecDeque<Asked>,
-    /// Number of threads that wait for a question.
+    /// Number of threads waiting for a question.
     idle: usize,
-    /// The threads end.
+    /// Whether the threads must end.
     ended: bool,
 }
 
@@ -129,7 +131,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next question, or for several that are answered together; `None` once the threads end.
+    /// Waits for the next question, or for several that are answered together; `None` if the threads must end.
     fn next(&self) -> Option<Vec<Asked>> {
         let mut waiting = self.lock();
         loop {
@@ -151,7 +153,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Returns a question with a fair share of those that gain from being answered with it.
+    /// Returns a question with a fair share of the questions that are cheaper to answer together with it.
     fn with_others(&mut self, first: Asked) -> Vec<Asked> {
         if !first.0.gains_from_others() {
             return vec![first];
@@ -162,26 +164,26 @@ impl Waiting {
         std::iter::once(first).chain(self.of_core.drain(..others)).collect()
     }
 
-    /// Returns whether another thread is idle and has something to begin with.
+    /// Returns whether another thread is idle and has work to begin.
     fn need_another(&self) -> bool {
         let are_due = |(next, _): &Asked| !next.gains_from_others() || self.of_core.len() >= QUESTIONS_PER_WAKE;
         self.idle > 0 && (self.of_core.front().is_some_and(are_due) || !self.of_clients.is_empty())
     }
 }
 
-/// The threads of one replica. Dropping it ends them, after the question that each works on.
+/// The verifier threads of one replica. Dropping it ends them after their current questions.
 pub(crate) struct Verifiers {
     queue: Arc<Queue>,
     answered: Receiver<Result<Answered, Panic>>,
-    /// Answers that have come back.
+    /// Received answers.
     answers: VecDeque<Answer>,
     /// Number of questions since a thread was last woken.
     unannounced: usize,
-    /// What the threads did for the answers so far.
+    /// Cryptographic work of the threads for the answers so far.
     work: Tallies,
     /// Number of unanswered questions of the core.
     open: usize,
-    /// Number of unanswered batches of clients.
+    /// Number of unanswered client batches.
     batches: usize,
     threads: Vec<JoinHandle<()>>,
     /// Their CPU time.
@@ -189,10 +191,10 @@ pub(crate) struct Verifiers {
 }
 
 impl Verifiers {
-    /// Starts threads, at least one. `waker` is called after each answer.
+    /// Starts `threads` threads, at least one. `waker` is called after each answer.
     ///
     /// # Errors
-    /// [`HostError::Thread`] if the system refuses one.
+    /// [`HostError::Thread`] if a thread cannot be started.
     pub fn start(threads: usize, waker: &Waker) -> Result<Verifiers, HostError> {
         assert!(threads > 0, "without threads there are no verifiers");
         let (answering, answered) = mpsc::channel();
@@ -222,13 +224,13 @@ impl Verifiers {
         Ok(verifiers)
     }
 
-    /// Returns whether another batch of clients may be asked about.
+    /// Returns whether another client batch may be submitted.
     pub fn takes_batches(&self) -> bool {
         self.batches < MAX_BATCHES_PER_VERIFIER * self.threads.len()
     }
 
-    /// Asks, or returns the core's question if too many are unanswered, or if the answer is quick. An idle thread
-    /// begins with it at the next [`Verifiers::announce`] at the latest.
+    /// Submits a question, or returns the core's question if too many are unanswered, or if the answer is quick. An
+    /// idle thread begins with it no later than the next [`Verifiers::announce`].
     pub fn ask(&mut self, question: Question) -> Option<Question> {
         let (is_batch, waits) = (matches!(question, Question::Bundles(..)), question.gains_from_others());
         if question.is_quick() || !is_batch && self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
@@ -281,7 +283,7 @@ impl Verifiers {
         Some(answer)
     }
 
-    /// Returns the cryptography of the answers so far.
+    /// Returns the cryptographic work for the answers so far.
     pub fn work(&self) -> Tallies {
         self.work
     }

@@ -1,4 +1,4 @@
-//! A replica serves the clients that its configuration admits, as much as their quota allows, and tells others why not.
+//! A replica serves the clients admitted by its configuration, within their quotas, and gives others the reason.
 
 use crate::attacker::Attacker;
 use crate::support::TestClient;
@@ -37,7 +37,7 @@ fn client(cluster: &EmbeddedCluster, keys: ClientKeys) -> TestClient {
     client
 }
 
-/// Sends a bundle to replica 1, and returns why it refuses it and whether the client may try again.
+/// Sends a bundle to replica 1, and returns why it refuses the bundle and whether the client may try again.
 fn refusal(client: &mut TestClient, bundle: &Bundle) -> (String, bool) {
     client.send_raw(ReplicaId(1), encode_message(&ClientRequest::Submit(bundle.clone())));
     let digest = bundle.digest();
@@ -129,7 +129,7 @@ fn a_client_over_its_quota_waits_and_others_do_not() {
     let modest = light.bundle(1, b"payload");
     light.submit(&[modest], 1, 4);
     assert!(dropped(&mut light, "forged-by-clients").is_none());
-    // 40 commands are paid for after 4 s, and one second may be owed.
+    // 40 commands are paid off after 4 s, and one second of debt is allowed.
     std::thread::sleep(Duration::from_millis(3_500));
     heavy.submit(&[next], 1, 4);
 }
@@ -166,7 +166,7 @@ fn rules_that_cannot_work_are_refused_by_key() {
     );
 }
 
-/// A member, as the value of a key: tables follow it.
+/// A member, as the value of a key, because tables follow it.
 const MEMBER: &str = "members = [{ address = \"127.0.0.1:7000\", \
     identity_key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\", \
     voting_key = \"fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025\" }]\n";

@@ -76,7 +76,8 @@ impl Attacker {
         Attacker::honest().for_each(|to| self.transport.send_to(to, frame.clone(), Lane::Ordinary));
     }
 
-    /// Answers requests for any of these bundles with all of them until `done`; returns the other messages received.
+    /// Answers requests for any of these bundles with all of them until `done` returns true; returns the other messages
+    /// received.
     pub fn serve_until<M: Message>(&mut self, bundles: &[Bundle], mut done: impl FnMut() -> bool) -> Vec<Envelope<M>> {
         let start = Instant::now();
         let mut heard = Vec::new();

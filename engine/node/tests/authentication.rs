@@ -61,8 +61,8 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
     })
 }
 
-/// Configurations in which the replica's thread verifies clients' signatures, or other threads do, and a further one
-/// drives the network.
+/// Configurations in which the replica's thread verifies client signatures, other threads do, or one more also drives
+/// the network.
 fn templates() -> [NodeConfig; 3] {
     let elsewhere = NodeConfig { replica_threads: ReplicaThreads::Count(2), ..template() };
     let apart = NodeConfig { replica_threads: ReplicaThreads::Count(3), ..template() };
@@ -92,8 +92,8 @@ fn forgeries_are_refused(template: &NodeConfig) {
         assert_eq!(digest, bundle.digest());
         assert!(text.contains(why) && text.contains(help), "{text}");
     }
-    // Replayed under another client's id. The version, the kind of request, the length of the bundle and its
-    // authenticator come before the origin.
+    // Replayed under another client's id. The version, the request kind, the length of the bundle and its authenticator
+    // precede the origin.
     let mut frame = encode_message(&ClientRequest::Submit(good.clone())).to_vec();
     frame[7..23].copy_from_slice(&identity(8).origin().0.to_le_bytes());
     let (digest, text) = refusal(&mut client, frame.into());
@@ -133,7 +133,7 @@ fn forgeries_affect_nothing_else(template: &NodeConfig) {
     assert!(bundles.iter().all(|bundle| executed[&bundle.digest()].len() == 4), "{executed:?}");
 }
 
-/// An impostor that claims another client's id and replays its bundles does not get its replies.
+/// An impostor that claims another client's id and replays its bundles does not get that client's replies.
 #[test]
 fn an_impostor_gets_no_replies() {
     templates().into_iter().for_each(impostors_get_no_replies);
@@ -163,7 +163,7 @@ fn impostors_get_no_replies(mut template: NodeConfig) {
         replies += 1;
         (replies == 4).then_some(())
     });
-    // Everything that a replica sent earlier arrives before its status, so it would be in the inbox by then.
+    // A replica's earlier messages arrive before its status, so they would be in the inbox by then.
     let mut stolen = Vec::new();
     for replica in (0..4).map(ReplicaId) {
         impostor.send_raw(replica, encode_message(&ClientRequest::Status { id: 99, history: false }));
@@ -233,8 +233,8 @@ impl Forge for PbftMessage {
     }
 }
 
-/// A client that sends its bundles to the leader alone gets replies from every replica to which it has shown a signed
-/// bundle, even one that the replica had executed before.
+/// A client that sends its bundles to the leader alone gets replies from every replica that has received a signed
+/// bundle from it, even a bundle that the replica had executed before.
 #[test]
 fn a_replica_answers_a_client_that_repeats_an_executed_bundle_from_then_on() {
     let mut template = template();
@@ -267,7 +267,7 @@ fn proposed_block<M: quorate_consensus::Message>(message: &M) -> Digest {
     message.proposed().expect("the message is a proposal").0.digest()
 }
 
-/// The leader proposes a forged bundle beside a genuine one, in the proposal or by digest only, and serves it on
+/// The leader proposes a forged bundle next to a genuine one, in the proposal or by digest only, and serves it on
 /// request. No replica votes for the block; the genuine commands are executed in a later view, the forged ones never.
 fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(protocol: ProtocolKind, carried: bool) {
     let mut template = template();
@@ -326,7 +326,7 @@ fn a_pbft_primary_cannot_order_a_forged_bundle_that_it_names() {
     a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, false);
 }
 
-/// A backup relays clients' bundles: genuine ones are ordered, forged ones are dropped.
+/// A backup relays client bundles: genuine ones are ordered, forged ones are dropped.
 #[test]
 fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
     let mut template = template();
@@ -352,8 +352,7 @@ fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
 }
 
 /// A replica verifies each signature once, even if the bundle arrives several times from its client and also from a
-/// peer.
-/// Clients leave while other threads verify their bundles, and the others are served.
+/// peer. Clients disconnect while other threads verify their bundles, and the others are still served.
 #[test]
 fn clients_that_leave_early_delay_nobody() {
     let cluster = start(&templates()[1]);
@@ -364,7 +363,7 @@ fn clients_that_leave_early_delay_nobody() {
             let bundle = hasty.bundle(1, b"payload");
             hasty.send_all(&ClientRequest::Submit(bundle));
         }
-        // It leaves once one bundle is answered.
+        // It disconnects once one bundle is answered.
         hasty.wait(|_, reply| matches!(reply, ReplicaReply::Executed { .. }).then_some(()));
     }
     let mut client = TestClient::new(&cluster, 7);

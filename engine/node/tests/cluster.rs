@@ -49,7 +49,7 @@ fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Stops all replicas and compares what they executed; returns their common height.
+/// Stops all replicas and compares their executions; returns their common height.
 fn agreed(cluster: EmbeddedCluster, stopped: Vec<Status>) -> Height {
     let running = cluster.shut_down().into_iter().map(|(_, status)| status.expect("a replica stops without an error"));
     let histories: Vec<_> = running.chain(stopped).map(|status| (status.replica, status.history)).collect();
@@ -101,12 +101,12 @@ fn orders_commands_on(
     assert!(agreed(cluster, stopped) > Height(0), "{protocol} {leader}");
 }
 
-/// Starts a cluster, and has it execute 200 commands.
+/// Starts a cluster, and executes 200 commands on it.
 fn serving(template: &NodeConfig) -> EmbeddedCluster {
     serve(start(template, 4))
 }
 
-/// Has a cluster execute 200 commands.
+/// Executes 200 commands on a cluster.
 fn serve(cluster: EmbeddedCluster) -> EmbeddedCluster {
     let quorum = cluster.committee().quorum;
     let mut client = TestClient::new(&cluster, 7);
@@ -227,10 +227,10 @@ fn execute_what_one_has(dissemination: Dissemination) {
     let cluster = start(&template, 4);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
-    // Replicas answer on links that have shown a signed bundle.
+    // Replicas answer on links that have carried a signed bundle.
     let introduction = client.bundle(1, b"at all");
     client.submit(&[introduction], 1, 4);
-    // Only one replica has the client's copy of these, and all execute them.
+    // Only one replica receives these from the client, and all execute them.
     for home in [2, 0, 3, 1] {
         let bundle = client.bundle(10, b"at one replica");
         client.send_raw(ReplicaId(home), encode_message(&ClientRequest::Submit(bundle.clone())));
@@ -274,7 +274,7 @@ fn a_silent_replica_executes_the_others_blocks_and_sends_nothing() {
     let cluster = EmbeddedCluster::start(&template, &free(4), vary, observer).expect("the cluster starts");
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
-    // A silent replica cannot ask for what it missed before it was connected.
+    // A silent replica cannot request messages that it missed before it was connected.
     until(|| links.load(Ordering::SeqCst) >= 4 * 3);
     let bundles: Vec<_> = (0..40).map(|_| client.bundle(10, b"x")).collect();
     // Only three replicas answer.
@@ -328,7 +328,7 @@ fn a_resent_bundle_gets_the_same_reply_again() {
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
-/// Anyone can replay a bundle, so an executed one must never be ordered again.
+/// Anybody can replay a bundle, so an executed one must never be ordered again.
 #[test]
 fn a_bundle_with_an_evicted_reply_is_answered_and_not_ordered_again() {
     let template = NodeConfig { reply_cache_bytes: 1, ..template() };

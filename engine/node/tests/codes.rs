@@ -1,5 +1,5 @@
-//! Clusters whose votes, and clients' bundles, carry codes; and the client that divides them: the MAC attack of Clement
-//! et al., "Making Byzantine fault tolerant systems tolerate Byzantine faults" (Aardvark), NSDI 2009, section 3.
+//! Clusters whose votes and client bundles have MACs, and the client that divides them: the MAC attack of Clement et
+//! al., "Making Byzantine fault tolerant systems tolerate Byzantine faults" (Aardvark), NSDI 2009, section 3.
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, compare_histories};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const CODE_BYTES: usize = 16;
 const REPLICAS: usize = 4;
-/// Bundles that the attacker sends, one for each view it wants to end.
+/// Number of bundles sent by the attacker, one for each view that it tries to end.
 const ATTACKS: u64 = 3;
 
 fn template(auth_profile: AuthProfile) -> NodeConfig {
@@ -46,7 +46,8 @@ fn client(cluster: &EmbeddedCluster, template: &NodeConfig, id: u8) -> TestClien
     client
 }
 
-/// Returns the bundle with a wrong code for each replica that is not chosen; a wrong signature in place of codes.
+/// Returns the bundle with an invalid MAC for each replica that is not chosen, or with an invalid signature instead of
+/// MACs.
 fn divided(bundle: &Bundle, chosen: impl Fn(u16) -> bool) -> Bundle {
     let mut body = bundle.body().to_vec();
     let codes = body.len() - REPLICAS * CODE_BYTES;
@@ -103,7 +104,7 @@ fn a_bundle_without_a_code_for_a_replica_is_refused_there() {
     client.submit(&[good], 1, REPLICAS);
 }
 
-/// A code is missing for one replica only. The others agree on the bundle, and that is proof enough for the one.
+/// The MAC for one replica is missing. The others agree on the bundle, and that is sufficient proof for this replica.
 #[test]
 fn a_replica_accepts_what_was_decided_without_its_code() {
     let template = template(AuthProfile::Mac);
@@ -118,8 +119,8 @@ fn a_replica_accepts_what_was_decided_without_its_code() {
     assert!(height > Height(0));
 }
 
-/// Sends bundles that only the current primary accepts, while an honest client submits commands. Returns the longest
-/// time that one of these took, and the highest view.
+/// Sends bundles that only the current primary accepts, while an honest client submits commands. Returns the maximum
+/// latency of these commands, and the highest view.
 fn attack(auth_profile: AuthProfile) -> (Duration, u64) {
     let template = template(auth_profile);
     let cluster = start(&template);
@@ -132,7 +133,7 @@ fn attack(auth_profile: AuthProfile) -> (Duration, u64) {
         let primary = ((view - 1) % REPLICAS as u64) as u16;
         let bundle = divided(&attacker.bundle(1, b"divide"), |replica| replica == primary);
         attacker.send_all(&ClientRequest::Submit(bundle));
-        // The answer comes after the bundle was taken in.
+        // The answer arrives after the bundle was processed.
         attacker.status(ReplicaId(primary));
         for _ in 0..5 {
             let start = Instant::now();
@@ -142,7 +143,7 @@ fn attack(auth_profile: AuthProfile) -> (Duration, u64) {
         }
     }
     let last = statuses(&mut honest).into_iter().map(|status| status.view.0).max().expect("there are replicas");
-    // Its command is answered by f+1 replicas, of which this one need not be.
+    // Its command is answered by f+1 replicas, which need not include this one.
     let executed =
         honest.status_with(ReplicaId(1), |status| status.committed_commands >= 5 * ATTACKS).committed_commands;
     assert_eq!(executed, 5 * ATTACKS, "{auth_profile}: every honest command, and none of the attacker's");
@@ -151,7 +152,7 @@ fn attack(auth_profile: AuthProfile) -> (Duration, u64) {
 }
 
 /// A primary cannot know that others refuse a bundle that it accepts. Each such bundle costs a view; with signatures
-/// all replicas refuse it alike.
+/// all replicas refuse it equally.
 #[test]
 fn one_client_can_end_views_by_codes_and_not_by_signatures() {
     let (waited, views) = attack(AuthProfile::Mac);

@@ -307,7 +307,7 @@ fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
         shown(&shared),
         ["a:7000 a:7002 127.0.0.1:7004", "b:7000 b:7001 127.0.0.1:7002", "a:7001 a:7003 127.0.0.1:7005"]
     );
-    // Addresses that may be of one host have ports of their own for operators, who connect over its loopback.
+    // Addresses that may belong to one host have separate ports for operators, who connect over its loopback.
     let loopback = testnet::places_on(&hosts(&["127.0.1.1", "127.0.1.2", "::1"]), 7000).unwrap();
     let operators = |places: &[testnet::Place]| places.iter().map(|it| it.operators.to_string()).collect::<Vec<_>>();
     assert_eq!(operators(&loopback), ["127.0.1.1:7002", "127.0.1.2:7002", "[::1]:7002"]);

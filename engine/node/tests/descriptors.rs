@@ -1,4 +1,4 @@
-//! Processes with few descriptors: refused at startup if the configured links cannot fit, and never ended by
+//! Processes with few descriptors: refused at startup if the configured links need more, and never stopped by
 //! connections.
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(90);
-/// Small segments and snapshots, so that files are opened all the time.
+/// Small segments and snapshots, so that files are opened frequently.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
 /// Environment variable that turns this test binary into a replica: the directory of its configuration.
@@ -80,7 +80,7 @@ impl Net {
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
         command.args(["descriptors::run_as_replica_with_few_descriptors", "--exact", "--nocapture"]);
         command.env(HOME, self.home(at)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // SAFETY: one system call between fork and exec, which touches no memory of ours.
+        // SAFETY: one system call between fork and exec, which does not access our memory.
         unsafe {
             command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
                 0 => Ok(()),
@@ -108,7 +108,7 @@ fn free_ports() -> u16 {
 fn relimit(process: u32, files: u64) {
     let process = libc::pid_t::try_from(process).expect("a process id fits");
     let new = libc::rlimit { rlim_cur: files, rlim_max: 1_024 };
-    // SAFETY: the kernel reads one `rlimit` from a valid place, and writes nothing.
+    // SAFETY: the kernel reads one `rlimit` from a valid location, and writes nothing.
     let status = unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, &raw const new, std::ptr::null_mut()) };
     assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
 }

@@ -1,5 +1,5 @@
-//! Attackers without keys against real replicas: no matter what they send, honest commands are executed, memory stays
-//! bounded and no replica ends. The attackers speak the wire format over bare sockets. No check depends on the
+//! Attackers without keys against real replicas: whichever frames they send, honest commands are executed, memory stays
+//! bounded and no replica stops. The attackers speak the wire format over bare sockets. No check depends on the
 //! machine's speed: counters are bounded, and honest commands are compared with the attackers' served requests.
 
 use crate::support::TestClient;
@@ -221,7 +221,7 @@ fn squatters_lose_their_places_to_newcomers() {
     });
     let client = honest(&cluster);
     let links = thread::scope(|scope| {
-        // Each waits for an answer, so that it holds a client's place.
+        // Each waits for an answer, so that it occupies a client's place.
         let squatter = |target: Target, id: u128| {
             let mut stream = dial(target, id).ok()?;
             stream.read_exact(&mut [0; 1]).ok().map(|()| stream)
@@ -242,9 +242,9 @@ fn queries_with_unread_answers_take_bounded_memory() {
 
 fn unread_answers_take_bounded_memory(threads: u16) {
     const LINKS: usize = 8;
-    /// The limit of unread bytes from which on a stranger is not served.
+    /// Number of unread bytes from which a stranger is not served.
     const STRANGER_UNREAD_BYTES: usize = 64 << 10;
-    /// A network with a thread of its own may have this much more before it notices.
+    /// Additional bytes before a network with its own thread detects that.
     const PENDING_BYTES: usize = 256 << 10;
     /// Memory for the honest clients of the test.
     const HONEST_BYTES: usize = 1 << 20;
@@ -268,7 +268,7 @@ fn unread_answers_take_bounded_memory(threads: u16) {
             links.push(stream);
         }
     }
-    // Each link is served until it has one long answer unread, beside its questions.
+    // Each link is served until it has one long answer unread, in addition to its queries.
     let pending = if threads > 1 { PENDING_BYTES } else { 0 };
     let each = STRANGER_UNREAD_BYTES + value.len() + flood.len() + pending;
     for status in honest_clients_go_on(&cluster, client) {
@@ -306,7 +306,8 @@ fn forged_bundles_end_a_link(threads: u16) {
     let attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {
         if let Ok(mut stream) = dial(target, forgers_id()) {
             let _ = stream.write_all(&flood);
-            // Until the replica cuts the link: one that leaves at the first refusal may be gone before that.
+            // Until the replica closes the link: a client that disconnects at the first refusal may be gone before
+            // that.
             while stream.read(&mut [0; 4_096]).is_ok_and(|count| count > 0) {}
         }
     });
@@ -314,7 +315,7 @@ fn forged_bundles_end_a_link(threads: u16) {
     let statuses = all_dropped(&cluster, "clients-cut");
     let rounds = attack.rounds.load(Ordering::Relaxed);
     for status in &statuses {
-        // A link is cut after 64 forged bundles; its last turn may add more.
+        // A link is closed after 64 forged bundles; its last turn may add more.
         let most = 64 + 256;
         assert!(dropped(status, "forged-by-clients") <= rounds.max(8) * most, "{rounds} links: {status:?}");
     }
@@ -340,7 +341,7 @@ fn undecodable_frames_end_a_link(threads: u16) {
     all_dropped(&cluster, "clients-cut");
 }
 
-/// A client that sends its bundles to one backup only delays no one, and its bundles are still ordered.
+/// A client that sends its bundles to one backup only delays nobody, and its bundles are still ordered.
 #[test]
 fn a_client_that_sends_to_one_backup_only_delays_no_one() {
     let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);

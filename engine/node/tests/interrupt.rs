@@ -1,4 +1,4 @@
-//! A process that is asked to end twice.
+//! A process that is requested twice to stop.
 
 use quorate_node::interrupt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const VICTIM: &str = "QUORATE_TEST_INTERRUPTED";
 
 /// Not a test: the process started by [`a_second_signal_ends_a_process_at_once`]. It reports the signals and does not
-/// end.
+/// stop.
 #[test]
 fn run_as_victim() {
     if std::env::var_os(VICTIM).is_none() {

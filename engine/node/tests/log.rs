@@ -9,7 +9,7 @@ const PEER: Option<ReplicaId> = Some(ReplicaId(3));
 #[test]
 fn messages_about_a_dead_peer_get_rarer_and_suppressed_ones_are_counted() {
     let (start, mut limiter) = (Instant::now(), Limiter::default());
-    // One day of a peer that is dialled 1.3 times a second.
+    // One day of a peer that is dialled 1.3 times per second.
     let attempts = 112_320;
     let (mut told, mut counted) = (0, 0);
     for attempt in 0..attempts {

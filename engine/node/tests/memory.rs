@@ -6,8 +6,8 @@ use std::fs;
 
 const PIECE_BYTES: usize = 1 << 10;
 const PIECES: usize = 256 << 10;
-/// One in this many pieces stays allocated, as in any real process; this keeps the allocator from returning pages by
-/// itself.
+/// One in this many pieces stays allocated, as in any real process; this keeps the allocator from returning pages on
+/// its own.
 const ONE_STAYS_OF: usize = 512;
 const MB: usize = 1 << 20;
 

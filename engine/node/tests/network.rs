@@ -1,5 +1,4 @@
-//! A network that a thread of its own drives, over a transport made for these tests: what is bounded, who waits for
-//! whom, and how it ends.
+//! A network driven by a dedicated thread, over a test transport: bounds, blocking, and shutdown.
 
 use bytes::Bytes;
 use quorate_consensus::protocols::views::message::ViewMessage;
@@ -20,15 +19,15 @@ const HANG: Duration = Duration::from_secs(60);
 const FRAME_BYTES: usize = 64 << 10;
 const CLIENT: LinkId = LinkId(7);
 
-/// What a test sees of its transport, and does to it.
+/// A test's view and control of its transport.
 #[derive(Default)]
 struct Desk {
     /// Bytes of frames that the transport has produced.
     produced: AtomicUsize,
     produces: AtomicBool,
-    /// Numbers of the frames that it was given, as they came.
+    /// Numbers of the frames passed to it, in order.
     sent: Mutex<Vec<u64>>,
-    /// Sending blocks.
+    /// Whether sending blocks.
     is_stuck: AtomicBool,
     fails: AtomicBool,
     panics: AtomicBool,
@@ -107,7 +106,7 @@ impl Transport for Fake {
     }
 }
 
-/// Starts a network that a thread drives.
+/// Starts a network driven by a thread.
 fn start() -> (Arc<Desk>, Wakeup, Network<ViewMessage>) {
     let desk = Arc::new(Desk::default());
     let transport = Box::new(Fake(desk.clone()));
@@ -137,14 +136,14 @@ fn arrivals_are_bounded_and_orders_are_carried_out_meanwhile() {
     desk.produces.store(true, Ordering::SeqCst);
     desk.wake();
     until("the box is full", || desk.produced.load(Ordering::SeqCst) >= MAX_ARRIVED_BYTES);
-    // A network that does not stop would go on meanwhile.
+    // A network that does not stop reading would continue meanwhile.
     thread::sleep(Duration::from_millis(50));
     let most = MAX_ARRIVED_BYTES + FRAME_BYTES;
     assert!(desk.produced.load(Ordering::SeqCst) <= most, "{} bytes", desk.produced.load(Ordering::SeqCst));
     network.send(CLIENT, numbered(1, 8));
     network.flush_replicas();
     until("the order is carried out", || desk.sent.lock().unwrap().len() == 1);
-    // The counters, too, are there while nothing is taken.
+    // The counters are also available while nothing is taken.
     assert_eq!(network.report().counters.frames_sent, 1);
     assert!(desk.produced.load(Ordering::SeqCst) <= most, "nothing was taken");
     let mut arrived = Vec::new();
@@ -168,7 +167,7 @@ fn orders_are_bounded_and_keep_their_order() {
             }
             network.poll(Some(Duration::ZERO), &mut Vec::new()).expect("the transport works");
         });
-        // What the network has taken, what waits for it, and what is handed over next.
+        // Frames taken by the network, frames queued for it, and frames to be passed on next.
         let most = 2 * MAX_COMMANDED_BYTES / FRAME_BYTES + 64;
         until("the box is full", || ordered.load(Ordering::SeqCst) as usize * FRAME_BYTES >= MAX_COMMANDED_BYTES);
         thread::sleep(Duration::from_millis(50));
@@ -179,7 +178,7 @@ fn orders_are_bounded_and_keep_their_order() {
     assert!(desk.sent.lock().unwrap().iter().copied().eq(0..FRAMES), "the frames are out of order");
 }
 
-/// A frame that the network encodes: one at a time, while the test holds `gate`.
+/// A frame that the network encodes, one at a time, while the test holds `gate`.
 fn deferred(number: u64, gate: &Arc<Mutex<()>>) -> DeferredFrame {
     let gate = gate.clone();
     let encode = Box::new(move |encoder: &mut Encoder| {
@@ -190,7 +189,7 @@ fn deferred(number: u64, gate: &Arc<Mutex<()>>) -> DeferredFrame {
     DeferredFrame { link: CLIENT, bytes: 8, times: 1, encode }
 }
 
-/// Says that a frame is being encoded.
+/// Records that a frame is being encoded.
 fn announcing(begun: &Arc<AtomicBool>, encode: EncodeFrame) -> EncodeFrame {
     let begun = begun.clone();
     Box::new(move |encoder: &mut Encoder| {
@@ -210,7 +209,7 @@ fn messages_to_replicas_do_not_wait_for_many_frames_to_be_encoded() {
     network.send_deferred(first);
     (1..FRAMES).for_each(|number| network.send_deferred(deferred(number, &gate)));
     network.flush_replicas();
-    // The thread encodes the first of them for longer than it may without a look at its commands.
+    // The thread encodes the first of them for longer than it may without checking its commands.
     until("the thread encodes", || begun.load(Ordering::SeqCst));
     network.send_to(ReplicaId(1), numbered(FRAMES, 8), Lane::Ordinary);
     network.flush_replicas();
@@ -221,11 +220,11 @@ fn messages_to_replicas_do_not_wait_for_many_frames_to_be_encoded() {
     let place = sent.iter().position(|number| *number == FRAMES).expect("it is sent");
     assert_eq!(place, 1, "only the frame that was being encoded went before");
     assert!(sent.iter().filter(|number| **number != FRAMES).copied().eq(0..FRAMES), "clients' frames keep their order");
-    // The thread that is taken back has encoded all.
+    // The thread has encoded all frames before it ends.
     (0..FRAMES).for_each(|number| network.send_deferred(deferred(number, &gate)));
     network.take_back();
     assert_eq!(desk.sent.lock().unwrap().len() as u64, 2 * FRAMES + 1);
-    // Without a thread they are encoded here, at once.
+    // Without a thread they are encoded here, immediately.
     assert!(!network.has_io_thread());
     network.send_deferred(deferred(7, &gate));
     assert_eq!(desk.sent.lock().unwrap().last(), Some(&7));

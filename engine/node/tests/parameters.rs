@@ -1,11 +1,11 @@
-//! Which keys replicas compare: those that are declared to be the same on every replica.
+//! Keys compared by replicas: those declared to be the same on every replica.
 
 use quorate_node::NodeConfig;
 use quorate_node::testnet;
 use quorate_types::settings::keys;
 use std::net::SocketAddr;
 
-/// Another value for each key that is compared.
+/// A different value for each compared key.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("", "faults", "0"),
     ("", "scheme", "\"ecdsa-p256\""),
@@ -43,7 +43,7 @@ fn configuration() -> NodeConfig {
     configurations(4).remove(0)
 }
 
-/// Returns the configuration with another value for a key. It need not be valid.
+/// Returns the configuration with a different value for a key. It need not be valid.
 fn changed(config: &NodeConfig, table: &str, name: &str, value: &str) -> NodeConfig {
     let mut config = config.clone();
     match (table, name) {
@@ -63,7 +63,7 @@ fn changed(config: &NodeConfig, table: &str, name: &str, value: &str) -> NodeCon
     config
 }
 
-/// The keys that the handshake compared before they were declared at their fields, so that none is lost.
+/// The keys compared by the handshake before they were declared at their fields, so that none is lost.
 const COMPARED: &[&str] = &[
     "application",
     "auth_profile",

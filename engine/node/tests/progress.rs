@@ -1,4 +1,4 @@
-//! What a replica notices of standstill: peers whose votes do not arrive, and its own height.
+//! Signs of standstill that a replica observes: peers whose votes do not arrive, and its own height.
 
 use quorate_node::progress::{Progress, STANDSTILL};
 use quorate_types::stages::MessageKind;
@@ -6,14 +6,14 @@ use quorate_types::{Height, ReplicaId, Time};
 use std::time::Duration;
 
 const OTHERS: [ReplicaId; 3] = [ReplicaId(1), ReplicaId(2), ReplicaId(3)];
-/// Votes of others that make a quorum of four with its own.
+/// Number of other votes that form a quorum of four with its own.
 const NEEDED: usize = 2;
 
 fn seconds(at: u64) -> Time {
     Time::from_millis(at * 1_000)
 }
 
-/// Lets a replica hear these peers each second.
+/// Delivers messages of these peers to a replica every second.
 fn hear(progress: &mut Progress, peers: &[u16], kind: MessageKind, during: std::ops::Range<u64>) {
     for at in during {
         peers.iter().for_each(|peer| progress.heard(seconds(at), ReplicaId(*peer), kind));

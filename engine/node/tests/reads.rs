@@ -1,4 +1,4 @@
-//! Questions are answered only to admitted clients: over every wire, rule of admission and kind of question.
+//! Queries are answered only for admitted clients: over every wire, with every admission policy and kind of query.
 
 use quorate_applications::ApplicationKind;
 use quorate_crypto::key_file::client::ClientKeys;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const HANG: Duration = Duration::from_secs(40);
 const REPLICA: ReplicaId = ReplicaId(0);
 
-/// A client that answers no challenge unless it is told to.
+/// A client that answers challenges only on request.
 struct Reader {
     transport: Box<dyn Transport>,
     events: Vec<Event>,
@@ -45,7 +45,7 @@ impl Reader {
         self.transport.send_to(REPLICA, proof, Lane::Ordinary);
     }
 
-    /// Asks a question of each kind, and returns what comes back for each.
+    /// Sends a query of each kind, and returns the replies.
     fn ask_all(&mut self) -> Vec<ReplicaReply> {
         [
             |id| ClientRequest::Query { id, question: "question".into() },
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Asks a question of each kind, none of which must be answered, and returns the challenge.
+    /// Sends a query of each kind, none of which must be answered, and returns the challenge.
     fn challenged(&mut self) -> Digest {
         let heard = self.ask_all();
         let ReplicaReply::Challenge { challenge } = heard[0] else { panic!("{heard:?}") };
@@ -84,7 +84,7 @@ impl Reader {
         challenge
     }
 
-    /// Asks a question of each kind, all of which must be refused for good for a reason with these words.
+    /// Sends a query of each kind, all of which must be refused permanently with a reason that contains these words.
     fn is_refused(&mut self, words: &str) {
         for reply in self.ask_all() {
             let ReplicaReply::Unanswered { id, why, again: false } = &reply else { panic!("{reply:?}") };
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Asks a question of each kind, all of which must be answered.
+    /// Sends a query of each kind, all of which must be answered.
     fn is_answered(&mut self) {
         let heard = self.ask_all();
         use ReplicaReply::{Answer, Height, Status};
@@ -108,7 +108,7 @@ fn start(wire: &Wire, clients: ClientRules) -> EmbeddedCluster {
     EmbeddedCluster::start(&template, &address, |_| {}, || Box::new(NoObserver)).expect("the cluster starts")
 }
 
-/// Returns every wire that this kernel has.
+/// Returns every wire supported by this kernel.
 fn wires() -> Vec<Wire> {
     let channels = |transport| ChannelKind::ALL.iter().map(move |channel| (transport, *channel));
     let all = TransportKind::ALL.iter().filter(|kind| **kind != TransportKind::SCTP_KERNEL).flat_map(channels);
@@ -124,7 +124,7 @@ fn identity(keys: ClientKeys) -> ClientIdentity {
     keys.identity().expect("the system has randomness")
 }
 
-/// Returns the rules that admit some clients, with one of these and the words that refuse others.
+/// Returns the policies that admit some clients, each with an admitted client and the words that refuse others.
 fn closed_rules() -> [(ClientRules, ClientIdentity, &'static str); 2] {
     let friend = keys();
     let listed = vec![encode_hex(&friend.key.public_key())];
@@ -154,7 +154,7 @@ fn strangers_read_nothing_over_any_wire_under_any_closed_rule() {
             assert!(!challenges.contains(&own) && challenges[0] != challenges[1], "a challenge is for one link");
             friends.prove(&friend, friend.origin(), &own);
             friends.is_answered();
-            // A proof that was overheard on another link, a key of the stranger's own, and no proof at all.
+            // A proof overheard on another link, a key of the stranger's own, and no proof at all.
             forgers[0].prove(&friend, friend.origin(), &own);
             forgers[0].is_refused("is not one of this connection's challenge");
             forgers[1].prove(&identity(keys()), friend.origin(), &challenges[1]);
@@ -174,7 +174,7 @@ fn strangers_read_nothing_over_any_wire_under_any_closed_rule() {
     }
 }
 
-/// A link has one try: another proof, even a good one, changes nothing.
+/// A link has one attempt: another proof, even a valid one, changes nothing.
 #[test]
 fn a_link_that_proved_nothing_stays_refused() {
     let wire = Wire::default();
@@ -196,7 +196,7 @@ fn everybody_reads_where_everybody_is_admitted() {
     }
 }
 
-/// The quota is work, not questions: heights cost nothing, and one long answer is paid for later.
+/// The quota is work, not the number of queries: heights cost nothing, and one long answer is paid off later.
 #[test]
 fn answers_have_quotas_by_bytes_and_by_time() {
     let wire = Wire::default();
@@ -218,7 +218,7 @@ fn answers_have_quotas_by_bytes_and_by_time() {
         let cluster = start(&wire, quota.clone());
         let mut reader = Reader::connect(&cluster, &wire, ClientId(1));
         spend(&mut reader);
-        // Nobody has proved an id, so a new one has no new quota at the same address.
+        // Nobody has proved an id, so a new one gets no new quota at the same address.
         let mut renamed = Reader::connect(&cluster, &wire, ClientId(2));
         renamed.send(&status);
         assert!(matches!(renamed.hear(), ReplicaReply::Unanswered { again: true, .. }));

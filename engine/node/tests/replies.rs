@@ -1,4 +1,4 @@
-//! Replicas seal everything that a client counts, in each way that replies are authenticated.
+//! Replicas authenticate every reply that a client counts, with each method of authentication.
 
 use crate::support::TestClient;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 const REPLICAS: usize = 4;
 
-/// How replies are authenticated in one case.
+/// Authentication of replies in one test case.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kind: ReplyAuthentication,
@@ -59,7 +59,7 @@ fn verifier(cluster: &EmbeddedCluster, way: Way, id: u8) -> ReplyVerifier {
     made.expect("the members' keys are sound").expect("replies have seals")
 }
 
-/// A client that panics at a frame without a good seal.
+/// A client that panics at a frame without a valid authenticator.
 fn strict(cluster: &EmbeddedCluster, way: Way, id: u8) -> TestClient {
     let mut client = TestClient::with_identity(cluster, identity(cluster, id));
     client.verifier = Some(verifier(cluster, way, id));
@@ -76,12 +76,12 @@ fn introduce(client: &mut TestClient) {
 #[test]
 fn everything_that_a_client_counts_is_sealed() {
     for way in WAYS {
-        // Replica 2 has a thread for its network, which signs, and replica 3 one more to verify.
+        // Replica 2 has a network thread, which signs, and replica 3 an additional thread that verifies.
         let cluster = start_with(&template(way), |config| {
             config.replica_threads = ReplicaThreads::Count(config.replica.0 + 1);
         });
         let mut client = strict(&cluster, way, 7);
-        // Before any bundle: a replica knows a client's key for codes only from the client's introduction.
+        // Before any bundle: a replica knows a client's key for MACs only from the client's introduction.
         introduce(&mut client);
         client.send_all(&ClientRequest::Height { id: 5 });
         client.wait(|_, reply| matches!(reply, ReplicaReply::Height { id: 5, .. }).then_some(()));
@@ -92,7 +92,7 @@ fn everything_that_a_client_counts_is_sealed() {
         let mut fresh = strict(&cluster, way, 8);
         let bundles: Vec<Bundle> = (0..40).map(|_| fresh.bundle(10, b"payload")).collect();
         fresh.submit(&bundles, 8, REPLICAS);
-        // Replies that are kept, or were forgotten, and refusals are sealed too.
+        // Kept or forgotten replies and refusals are authenticated too.
         fresh.send_all(&ClientRequest::Submit(bundles[3].clone()));
         let digest = bundles[3].digest();
         fresh
@@ -109,7 +109,7 @@ fn everything_that_a_client_counts_is_sealed() {
             let forged = others.open(*replica, frame.clone(), |_| true);
             assert!(matches!(forged, Err(ReplyFault::Forged(_))), "{way:?}: good for one client alone");
         }
-        assert_eq!(client.status(ReplicaId(0)).committed_commands, 400, "{way:?}: a status needs no seal");
+        assert_eq!(client.status(ReplicaId(0)).committed_commands, 400, "{way:?}: a status needs no MAC");
         cluster.shut_down();
     }
 }
@@ -136,7 +136,7 @@ fn replies_of_a_block_to_one_client_share_a_signature_that_convinces_others() {
     cluster.shut_down();
 }
 
-/// A replica cannot make a code for a client whose key it does not know, and says so by replying without one.
+/// A replica cannot create a MAC for a client whose key it does not know, and signals this by replying without one.
 #[test]
 fn without_a_key_there_is_no_code() {
     let way = WAYS[2];

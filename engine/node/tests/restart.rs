@@ -69,7 +69,7 @@ impl Net {
         (0..REPLICAS).for_each(|replica| self.start(replica));
     }
 
-    /// Kills a replica as `kill -9` does.
+    /// Kills a replica like `kill -9`.
     fn kill(&mut self, replica: usize) {
         let mut child = self.processes[replica].take().expect("the replica is running");
         child.kill().expect("the process is killed");
@@ -328,7 +328,7 @@ fn a_foreign_directory_is_refused_by_name() {
     assert!(config.contains("[journal]"), "{config}");
 }
 
-/// Starts a cluster that keeps little for replicas that lag.
+/// Starts a cluster that keeps little for lagging replicas.
 fn forgetful(name: &str, protocol: ProtocolKind) -> Net {
     Net::new(name, |config| {
         config.consensus.protocol = protocol;
@@ -368,7 +368,7 @@ fn takes_the_state_over(protocol: ProtocolKind) {
     // From now on, replica 3 is needed for the quorum.
     net.kill(2);
     sent += order(&mut client, 1);
-    // Replica 3's own journal now has the state that it fetched.
+    // Replica 3's own journal now contains the fetched state.
     net.kill(3);
     net.start(2);
     net.start(3);
@@ -404,7 +404,7 @@ fn newest_state(home: &Path) -> Option<(u64, Vec<u8>)> {
     Some((height, file[94 + certificate..].to_vec()))
 }
 
-/// Returns the newest snapshot of the first three replicas, once they are equal and no replica executes or writes any
+/// Returns the newest snapshot of the first three replicas, once these are equal and no replica executes or writes any
 /// more.
 fn settled_states(net: &Net, client: &mut TestClient) -> (u64, Vec<u8>) {
     let mut before = None;
@@ -481,7 +481,7 @@ fn states_taken_over(log: &str) -> usize {
 /// Upper bound on the attempts to damage states before one of them is fetched.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Truncates every state that the first three replicas have written.
+/// Truncates every state written by the first three replicas.
 fn damage_states(net: &Net) {
     for home in &net.homes[..3] {
         for file in fs::read_dir(home.join("journal.snapshots")).expect("the replica has snapshots").flatten() {
@@ -521,7 +521,7 @@ fn an_unreadable_state_is_reported_once_and_another_is_fetched() {
         assert!(attempt < MAX_ATTEMPTS, "no replica reports an unreadable state in any attempt: {}", net.log(3));
         client.connect(REPLICAS);
     }
-    // Replicas asked for a state that they cannot read continue, and serve the next one.
+    // Replicas whose requested state is unreadable continue, and serve the next one.
     sent += order(&mut client, 12);
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);

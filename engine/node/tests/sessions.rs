@@ -1,4 +1,4 @@
-//! At-most-once execution by sessions, once every other record of an old bundle is gone.
+//! At-most-once execution by sessions, after every other record of an old bundle is lost.
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, KeyValueCommand};

@@ -82,12 +82,12 @@ fn a_snapshot_of_another_format_is_named_with_its_format_and_what_to_do() {
     (1..=2).for_each(|height| files.write(&snapshot(height)).expect("the snapshot is written"));
     let path = files.path(Height(2));
     let good = fs::read(&path).expect("a file");
-    // One damaged character is no other format, as the rest of the file shows.
+    // One damaged character does not make another format, as the rest of the file shows.
     for damage in [*b"qSnap002", *b"qSnap103"] {
         fs::write(&path, [&damage, &good[8..]].concat()).expect("the snapshot is written");
         assert_eq!(files.read_last().expect("the file is damaged"), Some(snapshot(1)));
     }
-    // Formats 1 and 2 had other headers; a later version's may have any.
+    // Formats 1 and 2 had other headers; a later version may have any.
     for (found, magic) in [(1, b"qSnap001"), (2, b"qSnap002"), (17, b"qSnap017")] {
         fs::write(&path, [magic, &good[20..]].concat()).expect("the snapshot is written");
         let error = files.read_last().expect_err("it is not skipped").to_string();

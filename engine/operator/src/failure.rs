@@ -1,5 +1,6 @@
 //! Exit statuses: 2 for invalid input, including files; 1 for failures at run time; 3 for disk failures of a replica,
-//! either this one or one that this process started; 101 for a panic; 128 plus the signal's number if a signal ended the run.
+//! either this one or one started by this process; 101 for a panic; 128 plus the signal's number if a signal ended the
+//! run.
 
 use crate::inspection::InspectError;
 use crate::replicas::StatusError;
@@ -17,7 +18,7 @@ pub(crate) const WRONG_CALL: u8 = 2;
 /// Exit status of all other failures.
 pub(crate) const FAILED: u8 = 1;
 
-/// Exit status after a panic, the same as that of Rust's runtime.
+/// Exit status after a panic, the same as the Rust runtime's.
 const PANICKED: u8 = 101;
 
 /// Error in the caller's input.
@@ -36,8 +37,8 @@ pub fn wrong_call(why: impl fmt::Display) -> Box<dyn Error> {
     Box::new(WrongCall(why.to_string()))
 }
 
-/// Returns the error for a path that the caller named and that cannot be used: a wrong call, unless the disk or the
-/// system failed. `what` says which operation failed on what.
+/// Returns the error for an unusable path named by the caller: a wrong call, unless the disk or the system failed.
+/// `what` describes the failed operation and its object.
 pub fn cannot_use(what: impl fmt::Display, error: &io::Error) -> Box<dyn Error> {
     let why = format!("{what}: {error}");
     if quorate_types::files::is_named_wrongly(error) { wrong_call(why) } else { why.into() }
@@ -52,7 +53,7 @@ pub enum Kind {
     Failed,
 }
 
-/// Returns the exit status of the process; `kind` classifies the errors that it knows.
+/// Returns the exit status of the process; `kind` classifies the errors known to it.
 pub fn exit_code(
     outcome: &Result<(), Box<dyn Error>>,
     ends_with_signal: bool,

@@ -1,4 +1,4 @@
-//! `quorate keys`: makes, shows, certifies, encrypts and decrypts key files.
+//! `quorate keys`: creates, shows, certifies, encrypts and decrypts key files.
 
 use crate::failure::wrong_call;
 use crate::node::keep_memory_secret;
@@ -32,9 +32,10 @@ pub struct KeysArgs {
 
 #[derive(Subcommand)]
 enum KeysCommand {
-    /// Make a new key file of a client, or of the certifier of a cluster's clients. `testnet` makes those of replicas.
+    /// Create a new key file of a client, or of the certifier of a cluster's clients. `testnet` creates those of
+    /// replicas.
     Generate {
-        /// Whose key it is.
+        /// Owner of the key.
         #[arg(value_enum)]
         owner: Owner,
         /// Name of the cluster.
@@ -58,7 +59,7 @@ enum KeysCommand {
         /// The certifier's key file.
         #[arg(long, value_name = "FILE")]
         certifier: PathBuf,
-        /// The client's public key, as `keys show` prints it, if its file is elsewhere.
+        /// The client's public key, as printed by `keys show`, if its file is elsewhere.
         #[arg(long, value_name = "HEX", conflicts_with = "file")]
         public_key: Option<String>,
         /// The client's key file.
@@ -86,7 +87,7 @@ enum Owner {
 /// Runs the command.
 ///
 /// # Errors
-/// If a file or a passphrase cannot be used.
+/// If a file or a passphrase is unusable.
 pub fn run(arguments: KeysArgs) -> Outcome {
     keep_memory_secret()?;
     let passphrases = Passphrases { file: arguments.passphrase_file };
@@ -94,7 +95,7 @@ pub fn run(arguments: KeysArgs) -> Outcome {
         KeysCommand::Generate { owner, cluster, out, encrypt } => {
             generate(owner, &ClusterId::from_name(&cluster), &out)?;
             if encrypt {
-                // A file that was to be encrypted must not stay behind as text.
+                // A file that should be encrypted must not stay behind in plain text.
                 vault::encrypt(&out, &passphrases).inspect_err(|_| drop(std::fs::remove_file(&out)))?;
             }
             show(&out, &passphrases, !encrypt)
@@ -130,8 +131,8 @@ fn generate(owner: Owner, cluster: &ClusterId, out: &Path) -> Outcome {
     Ok(())
 }
 
-/// Prints what a file holds, except the private keys. An encrypted file that was just written is only named, so that
-/// the passphrase is not asked for again.
+/// Prints the contents of a file, except for the private keys. A newly written encrypted file is only named, so that
+/// the passphrase is not requested again.
 fn show(file: &Path, passphrases: &Passphrases, reads: bool) -> Outcome {
     if !reads {
         return Ok(output::say(&format!("wrote and encrypted {}", file.display()))?);

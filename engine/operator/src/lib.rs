@@ -1,8 +1,8 @@
 //! quorate: the commands for operating replicas.
 //!
 //! The binary `quorate-node` consists of these commands only: it contains no laboratory, no simulator, no Twins, and no
-//! code for misbehaviour. `quorate` offers the same commands in addition to those of the laboratory. [`inspection`] reads
-//! what a replica leaves on its disk.
+//! code for misbehaviour. `quorate` offers the same commands in addition to the laboratory's. [`inspection`] reads a
+//! replica's files.
 
 pub mod client;
 pub mod failure;

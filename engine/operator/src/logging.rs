@@ -61,7 +61,7 @@ impl LogArgs {
         tracing_subscriber::registry().with(layer.with_filter(self.log_level.clone())).init();
     }
 
-    /// Logs the reason why the process ends, if the log is JSON; otherwise the final error message suffices.
+    /// Logs the reason for the process's exit, if the log is JSON; otherwise the final error message suffices.
     pub fn end(&self, error: &dyn std::error::Error) {
         if self.log_format == LogFormat::Json {
             tracing::error!(target: "quorate::replica", "{error}");

@@ -34,7 +34,7 @@ enum Command {
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
     Testnet(TestnetArgs),
-    /// Inspect the directory of a running or stopped replica: what it promised and whether its journal is sound. Export
+    /// Inspect the directory of a running or stopped replica: its promises, and whether its journal is sound. Export
     /// the committed chain for others to check.
     #[command(after_help = inspect::EXIT_STATUS)]
     Inspect(InspectArgs),
@@ -43,7 +43,7 @@ enum Command {
     Status(StatusArgs),
     /// Read and write the key-value store of a running cluster.
     Client(ClientArgs),
-    /// Make, show, certify, encrypt and decrypt key files.
+    /// Create, show, certify, encrypt and decrypt key files.
     #[command(after_help = keys::PASSPHRASES)]
     Keys(KeysArgs),
     /// Write the completions for a shell to standard output.

@@ -25,8 +25,8 @@ pub struct NodeArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Leave core dumps and debuggers as the system allows them. Without it, there are none: the memory of a replica
-    /// holds its private keys.
+    /// Leave core dumps and debuggers as the system allows them. Without it, there are none, because a replica's memory
+    /// contains its private keys.
     #[arg(long)]
     allow_core_dumps: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct NodeArgs {
 /// Forbids core dumps, in a process that may hold private keys.
 ///
 /// # Errors
-/// If the system refuses.
+/// If a system call fails.
 pub fn keep_memory_secret() -> Outcome {
     secrecy::forbid_core_dumps().map_err(|error| format!("cannot forbid core dumps: {error}").into())
 }

@@ -1,7 +1,7 @@
-//! Writes results to standard output or files, and everything else to standard error.
+//! Writing of results to standard output or files, and of everything else to standard error.
 //!
-//! Outputs are opened before anything runs, so that an unwritable output is reported at once. No measurement is lost:
-//! the table is printed first, and a failed output does not prevent the others from being written.
+//! Outputs are opened before anything runs, so that an unwritable output is reported immediately. No measurement is
+//! lost: the table is printed first, and a failed output does not prevent the others from being written.
 
 use crate::Outcome;
 use crate::failure::wrong_call;
@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Path that stands for standard output.
+/// Path that denotes standard output.
 const STANDARD: &str = "-";
 
 /// Reader of standard output.
@@ -25,7 +25,7 @@ pub enum Reader {
     Gone,
 }
 
-/// Prints a line of a result that has more lines than one, and returns whether anybody reads the next.
+/// Prints one line of a multi-line result, and returns whether the next line will be read.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -33,8 +33,8 @@ pub fn say_next(line: &[u8]) -> Result<Reader, String> {
     write(&[line, b"\n"].concat())
 }
 
-/// Returns a text for standard output. A terminal gets no control characters but the ends of lines and tabs: texts of
-/// files, peers and clients may have others.
+/// Returns a text for standard output. For a terminal, control characters other than line ends and tabs are escaped:
+/// texts of files, peers and clients may contain others.
 pub fn for_output(text: &str) -> Cow<'_, str> {
     if io::stdout().is_terminal() { escaped_lines(text) } else { text.into() }
 }
@@ -80,7 +80,7 @@ fn write(bytes: &[u8]) -> Result<Reader, String> {
     }
 }
 
-/// Prints a text to standard error, without control characters other than the ends of lines and tabs.
+/// Prints a text to standard error, without control characters other than line ends and tabs.
 pub fn report(text: &str) {
     // If standard error is closed, there is no other place to report that.
     let _ = writeln!(io::stderr(), "{}", escaped_lines(text));
@@ -100,12 +100,12 @@ struct Place {
 /// Open outputs of a call.
 pub struct Outputs(Vec<Place>);
 
-/// One format of a result: the flag that names its output, and a function that makes the text if the flag is given.
+/// One format of a result: the flag that names its output, and a function that creates the text if the flag is given.
 pub type Form<'a> = (&'static str, &'a dyn Fn() -> String);
 
 impl Outputs {
     /// Opens the outputs of the given flags. Existing files keep their content until a result is written. `inputs` are
-    /// files that the run reads.
+    /// files read by the run.
     ///
     /// # Errors
     /// A wrong call, if an output cannot be written, is named by two flags, or is an input.
@@ -129,10 +129,11 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Prints the table, on standard output unless another format goes there, and writes each format to its output.
+    /// Prints the table, on standard output unless another format is written there, and writes each format to its
+    /// output.
     ///
     /// # Errors
-    /// Lists every output that cannot be written; the table then goes at least to standard error.
+    /// Lists every output that cannot be written; the table is then printed at least to standard error.
     pub fn deliver(mut self, table: &str, forms: &[Form<'_>]) -> Result<(), Box<dyn Error>> {
         let mut failures = Vec::new();
         if self.0.iter().any(|place| place.file.is_none()) {
@@ -154,10 +155,10 @@ impl Outputs {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
     }
 
-    /// Prints the text of a result and writes its other forms: those of [`Report`], and `others`.
+    /// Prints the text of a result and writes its other formats: the formats of [`Report`], and `others`.
     ///
     /// # Errors
-    /// Lists every output that cannot be written, or else says why the result is a failure.
+    /// Lists every output that cannot be written, or else states why the result is a failure.
     pub fn show(self, result: &impl Report, others: &[Form<'_>]) -> Outcome {
         let (json, page) = (|| result.to_json(), || result.to_page());
         let forms = [others, &[("--json", &json), ("--report", &page)]].concat();
@@ -165,7 +166,7 @@ impl Outputs {
         result.failure().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// Writes the one result of a call, and says where it is if that is a file.
+    /// Writes the single result of a call, and prints its location if it is a file.
     ///
     /// # Errors
     /// If the output of `flag` cannot be written.

@@ -20,13 +20,13 @@ use thiserror::Error;
 
 /// Duration of one attempt to read the replicas' statuses.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time between two looks at a cluster whose replicas are not at the same height.
+/// Time between two readings of a cluster whose replicas are not at the same height.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// Reason why the replicas cannot be queried.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// The directory is neither a replica's nor a client's.
+    /// The directory belongs neither to a replica nor to a client.
     #[error(
         "{} has neither {CONFIG_FILE} nor {CLIENT_CONFIG_FILE}; help: name the directory of a replica or a testnet",
         .0.display()
@@ -89,8 +89,8 @@ pub struct StatusReader {
 }
 
 impl StatusReader {
-    /// Opens the directory of a replica, a testnet or a `client.toml`. Replicas with a directory here are queried on
-    /// their operators' listener, all others on their clients' listener.
+    /// Opens the directory of a replica, a testnet or a `client.toml`. Replicas whose directory is on this host are
+    /// queried on their operators' listener, all others on their clients' listener.
     ///
     /// # Errors
     /// If the directory or its files are invalid.
@@ -107,10 +107,10 @@ impl StatusReader {
     }
 
     /// Queries until all replicas have answered or the timeout expires. If they are not at the same height, queries
-    /// them again a little later, to see who follows.
+    /// them again a little later, to detect replicas that do not follow.
     ///
     /// # Errors
-    /// If the network device fails.
+    /// If the transport fails.
     pub fn read(&mut self, timeout: Duration) -> Result<ClusterStatus, StatusError> {
         let earlier = self.ask(timeout)?;
         let heights = || earlier.iter().flatten().map(|status| (status.height, status.view));
@@ -276,7 +276,7 @@ impl Report for ClusterStatus {
     }
 }
 
-/// Formats how long the journal's writes took: the median, the 99th percentile and the maximum, in milliseconds.
+/// Formats the durations of the journal's writes: the median, the 99th percentile and the maximum, in milliseconds.
 fn writes(status: &Status) -> String {
     let ms = |us: u64| us as f64 / 1e3;
     let times = status.journal_writes.filter(|times| times.writes > 0);

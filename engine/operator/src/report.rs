@@ -1,8 +1,8 @@
-//! The forms in which a command shows its result.
+//! Formats in which a command presents its result.
 
 use serde::Serialize;
 
-/// Result of a command: text for a terminal, JSON, and perhaps a page.
+/// Result of a command: text for a terminal, JSON, and optionally a page.
 pub trait Report: Serialize {
     /// Returns the text for a terminal.
     fn to_table(&self) -> String;
@@ -17,7 +17,7 @@ pub trait Report: Serialize {
         String::new()
     }
 
-    /// Returns why the command fails although it has a result.
+    /// Returns why the command fails although it has a result; `None` if it does not fail.
     fn failure(&self) -> Option<String> {
         None
     }

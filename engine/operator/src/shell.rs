@@ -24,8 +24,8 @@ pub const LONG_VERSION: &str = concat!(
     env!("QUORATE_CURVE_BACKEND"),
 );
 
-/// Returns the command of a program, with two helps: `--help` shows the flags that most runs need, `--help-all` shows
-/// all.
+/// Returns the command of a program, with two levels of help: `--help` shows the flags needed by most runs,
+/// `--help-all` shows all.
 pub fn program<T: CommandFactory>() -> Command {
     with_helps(T::command())
 }
@@ -42,7 +42,7 @@ fn with_helps(command: Command) -> Command {
 /// Parses the command line of a program.
 ///
 /// # Errors
-/// Errors of clap, phrased for the subcommand that was called.
+/// Errors from clap, phrased for the given subcommand.
 pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     let matches = tolerant(program::<T>()).try_get_matches()?;
     T::from_arg_matches(&matches).map_err(|error| {
@@ -79,7 +79,7 @@ pub fn end(error: &clap::Error) -> ExitCode {
     ExitCode::from(WRONG_CALL)
 }
 
-/// Returns our text for an error of the parsers of numbers, of Rust and of clap.
+/// Rephrases an error of Rust's and clap's number parsers.
 fn in_our_words(source: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
         return Some(match error.kind() {
@@ -90,7 +90,7 @@ fn in_our_words(source: &(dyn Error + 'static)) -> Option<String> {
     if source.is::<ParseFloatError>() {
         return Some("write a number, such as 0.25".to_owned());
     }
-    // Of clap: `7 is not in 1..=5`.
+    // From clap: `7 is not in 1..=5`.
     let said = source.to_string();
     let (least, most) = said.split_once(" is not in ")?.1.split_once("..")?;
     let most = most.strip_prefix('=').unwrap_or(most);

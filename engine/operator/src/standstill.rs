@@ -1,17 +1,18 @@
-//! Standstill, judged from two looks at the replicas of a cluster: replicas that do not follow the others, and a cluster
-//! without a quorum or without progress.
+//! Detection of standstill from two readings of the replicas' statuses: replicas that do not follow the others, and a
+//! cluster without a quorum or without progress.
 //!
-//! No number of blocks decides, because a block may take a millisecond or a minute. A replica is behind if it has not
-//! reached now what others had reached at the earlier look. It needs attention if that gets no better.
+//! A fixed number of blocks would be no criterion, because a block may take a millisecond or a minute. A replica is
+//! behind if it has not reached the height that others had at the earlier reading. It needs attention if the lag does
+//! not shrink.
 
 use quorate_node::progress::STANDSTILL;
 use quorate_types::{Quorum, ReplicaId, Status};
 use std::collections::BTreeMap;
 
-/// A lag beyond this number of blocks needs attention even while it shrinks.
+/// A lag of more than this many blocks needs attention even while it shrinks.
 pub const LAG_BLOCKS: u64 = 1_000;
 
-/// What one replica answered at two looks; `None` if it did not.
+/// A replica's answers at two readings; `None` if it did not answer.
 #[derive(Clone, Debug)]
 pub struct Looks {
     pub replica: ReplicaId,
@@ -19,14 +20,14 @@ pub struct Looks {
     pub now: Option<Status>,
 }
 
-/// Returns the value that at least one honest replica among the others has reached: the highest but `faults`, or the
-/// lowest if there are no more.
+/// Returns the value that at least one honest replica among the others has reached: the highest except for `faults`, or
+/// the lowest if there are no more.
 fn reached(mut values: Vec<u64>, faults: usize) -> Option<u64> {
     values.sort_unstable_by(|a, b| b.cmp(a));
     values.get(faults.min(values.len().checked_sub(1)?)).copied()
 }
 
-/// Returns what needs attention about each replica that does not follow the others, as sentences about it.
+/// Returns the problems of each replica that does not follow the others, as sentences about it.
 pub fn of_replicas(looks: &[Looks], quorum: Quorum) -> BTreeMap<ReplicaId, Vec<String>> {
     let of_one = |own: &Looks| {
         let sentences = own.now.as_ref().zip(own.earlier.as_ref()).map(|(now, earlier)| {
@@ -44,7 +45,7 @@ pub fn of_replicas(looks: &[Looks], quorum: Quorum) -> BTreeMap<ReplicaId, Vec<S
     looks.iter().map(of_one).filter(|(_, sentences): &(_, Vec<String>)| !sentences.is_empty()).collect()
 }
 
-/// Judges a replica's height, given the others' at the earlier look and now.
+/// Judges a replica's height, given the others' at the earlier reading and now.
 fn lags(now: &Status, earlier: &Status, then: Option<u64>, by_now: Option<u64>) -> Option<String> {
     let (then, by_now) = (then?, by_now?);
     let own = now.height.0;
@@ -69,7 +70,7 @@ fn follows_no_view(now: &Status, earlier: &Status, others: Option<u64>) -> Optio
     (stands && others > now.view.0).then(|| format!("is in view {}, while others are in view {others}", now.view))
 }
 
-/// Returns what needs attention about the whole cluster.
+/// Returns the problems of the whole cluster.
 pub fn of_cluster(looks: &[Looks], quorum: Quorum) -> Vec<String> {
     let answers = || looks.iter().filter_map(|of| of.now.as_ref());
     if answers().next().is_none() {
@@ -95,8 +96,8 @@ pub fn of_cluster(looks: &[Looks], quorum: Quorum) -> Vec<String> {
     attention
 }
 
-/// Returns the replicas that can vote together: the most that one replica is connected to, itself included. A link
-/// counts if both ends know it, or the one end that answers here.
+/// Returns the replicas that can vote together: the largest set connected to one replica, itself included. A link
+/// counts if both ends report it, or if the only end that answers does.
 fn largest_group(looks: &[Looks]) -> Vec<ReplicaId> {
     let status = |replica: ReplicaId| looks.iter().find(|of| of.replica == replica).and_then(|of| of.now.as_ref());
     let group = |own: &Status| -> Vec<ReplicaId> {

@@ -35,14 +35,14 @@ pub struct StatusArgs {
         value_parser = clap::value_parser!(u64).range(1..=3600)
     )]
     watch: Option<u64>,
-    /// Time that a replica may take to answer, in milliseconds.
+    /// Maximum time for a replica's answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     timeout_ms: u64,
 }
 
 /// Shows the status; returns an error if something needs attention.
 pub fn run(arguments: &StatusArgs) -> Outcome {
-    // Replicas may ask for a proof of the client's key.
+    // Replicas may require a proof of the client's key.
     keep_memory_secret()?;
     let mut reader = StatusReader::open(&arguments.dir)?;
     loop {

@@ -18,7 +18,7 @@ use quorate_types::{ClusterId, Committee, Quorum, ReplicaId, settings};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// First port of a testnet, fixed so that its replicas find each other again after a restart.
+/// First port of a testnet, fixed so that its replicas find each other after a restart.
 pub const DEFAULT_PORT: u16 = 7000;
 /// Default number of replicas of a testnet.
 pub const DEFAULT_REPLICAS: usize = 4;
@@ -45,7 +45,8 @@ pub struct TestnetArgs {
     /// Protocol that orders the commands.
     #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
     protocol: ProtocolKind,
-    /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
+    /// Leader election: one replica until it fails, all replicas in rotation, or all in rotation except recently silent
+    /// ones.
     #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     leader: LeaderKind,
     /// Channel that protects messages in transit.
@@ -54,25 +55,25 @@ pub struct TestnetArgs {
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
-    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown
-    /// to third parties (mac and domain).
+    /// Authentication of messages: signatures on votes (pk), or MACs on votes and signatures on messages shown to third
+    /// parties (mac and domain).
     #[arg(long, default_value = "pk", value_parser = choice::<AuthProfile>())]
     auth_profile: AuthProfile,
-    /// Scheme of the codes in the profiles mac and domain.
+    /// MAC scheme of the profiles mac and domain.
     #[arg(long, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
     mac_scheme: SchemeKind,
-    /// Allow a scheme that is too weak for a cluster that has to be safe, for measurements.
+    /// Allow a scheme that is too weak for production, for measurements.
     #[arg(long)]
     accept_weak_scheme: bool,
-    /// Client authentication: a signature on each bundle, a code for each replica, or none.
+    /// Client authentication: a signature on each bundle, a MAC for each replica, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
-    /// together, or by a code for the client.
+    /// Authentication of replies: by the channel alone, by one signature on all replies sent together to a client, or
+    /// by a MAC for the client.
     #[arg(long, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
     reply_authentication: ReplyAuthentication,
     /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
-    /// makes a new key.
+    /// generates a new key.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
     client_keys: u32,
     /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
@@ -95,9 +96,9 @@ pub struct Program {
     pub run: &'static str,
 }
 
-/// Where the replicas listen and the files lie of a cluster to be written.
+/// A cluster to be written: its replicas' addresses, and the location of its files.
 pub struct Testnet<'a> {
-    /// Settings that all replicas share.
+    /// Settings shared by all replicas.
     pub template: NodeConfig,
     pub replicas: usize,
     pub base_port: u16,
@@ -108,7 +109,7 @@ pub struct Testnet<'a> {
     pub admitted_clients: AdmittedClients,
 }
 
-/// Writes the cluster that the flags describe.
+/// Writes the cluster described by the flags.
 ///
 /// # Errors
 /// If the flags are invalid, or the files cannot be written.
@@ -139,7 +140,7 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
 /// Returns the number of replicas, given directly or by their hosts; `None` if neither is given.
 ///
 /// # Errors
-/// A wrong call, if the two differ.
+/// A wrong call, if the two numbers differ.
 pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>, Box<dyn Error>> {
     match (replicas, hosts.len()) {
         (replicas, 0) => Ok(replicas),
@@ -205,9 +206,9 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     Ok(())
 }
 
-/// Returns the configuration of clients of a cluster: the keys that replicas have too, with their values.
+/// Returns the configuration of a cluster's clients: the keys also found in a replica's configuration, with its values.
 pub fn client_config(replicas: &NodeConfig, committee: &Committee) -> ClientConfig {
-    /// Each end has keys of its own in files. The other values may have names that no list has.
+    /// Each end has its own keys in files. The other values may have names that are in no list.
     const OWN: [&str; 7] =
         ["key_file", "passphrase_file", "scheme", "mac_scheme", "transport", "channel", "application"];
     let tree = settings::tree(replicas);
@@ -222,7 +223,7 @@ pub fn client_config(replicas: &NodeConfig, committee: &Committee) -> ClientConf
     ClientConfig { scheme, mac_scheme, transport, channel, application, ..client }
 }
 
-/// Warning of the default rule of admission.
+/// Warning about the default admission policy.
 const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history and \
      the status; to admit only known keys, use --admitted-clients listed or certified";
 
@@ -254,7 +255,7 @@ impl NewKeys {
         Ok(NewKeys { clients, certifier })
     }
 
-    /// Returns the rules that admit these clients.
+    /// Returns the policies that admit these clients.
     fn rules(&self, admitted: AdmittedClients) -> ClientRules {
         let is_listed = admitted == AdmittedClients::Listed;
         let keys = self.clients.iter().filter(|_| is_listed).map(|keys| encode_hex(&keys.key.public_key())).collect();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Longest interval that a spec may contain, in milliseconds: one week.
+/// Maximum interval in a spec, in milliseconds: one week.
 pub const MAX_INTERVAL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Error for a value that does not match its key's grammar.

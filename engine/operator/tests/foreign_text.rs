@@ -1,4 +1,4 @@
-//! Texts of files, clients and replicas are escaped where a terminal shows them.
+//! Texts from files, clients and replicas are escaped on a terminal.
 
 use crate::{call, program, succeeds};
 use quorate_operator::replicas::{ClusterStatus, ReplicaStatus};
@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// Clears the screen, renames the window, rings, and forges a line.
+/// Clears the screen, renames the window, rings the bell, and forges a line.
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\r\n\tb";
 const ESCAPED: &str = "a\\u{1b}[2J\\u{1b}]0;owned\\u{7}\\r\\n\\tb";
 
@@ -19,7 +19,7 @@ const ESCAPED: &str = "a\\u{1b}[2J\\u{1b}]0;owned\\u{7}\\r\\n\\tb";
 fn on_terminal(arguments: &[&str]) -> String {
     let mut terminal = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx").unwrap();
     let (mut number, unlocked): (libc::c_uint, libc::c_int) = (0, 0);
-    // SAFETY: the descriptor is open, and the kernel reads or writes the one integer that each call points to.
+    // SAFETY: the descriptor is open, and the kernel reads or writes the one integer to which each call points.
     let status = unsafe {
         libc::ioctl(terminal.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked)
             | libc::ioctl(terminal.as_raw_fd(), libc::TIOCGPTN, &raw mut number)
@@ -38,11 +38,11 @@ fn on_terminal(arguments: &[&str]) -> String {
         shown.extend_from_slice(&buffer[..bytes]);
     }
     child.wait().expect("it ends");
-    // The terminal's own ends of lines.
+    // The terminal's own line ends.
     String::from_utf8(shown).expect("the text is UTF-8").replace("\r\n", "\n")
 }
 
-/// Asserts that a terminal only shows a text.
+/// Asserts that a text is safe to show on a terminal.
 fn is_only_shown(text: &str) {
     let acts = |c: &char| c.is_control() && *c != '\n' && *c != '\t';
     assert_eq!(text.chars().find(acts), None, "{text:?}");
@@ -52,7 +52,7 @@ fn both(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Puts a hostile key and value in a running store, and shows them in every way.
+/// Puts a hostile key and value into a running store, and displays them in every way.
 pub fn keys_and_values_are_escaped(dir: &str) {
     let client = |request: &[&'static str]| [&["client", "--dir", dir], request].concat();
     let scan = |more: &[&'static str]| client(&[&["scan", "--prefix", "a\u{1b}"], more].concat());
@@ -98,7 +98,7 @@ fn a_hostile_export_and_its_directory_are_escaped() {
         assert_ne!(sound, changed, "{key}");
         fs::write(&export, changed).expect("it is ours");
         let shown = both(&call(&["inspect", "--check", &export]));
-        // Another protocol or scheme has another id, so an export is refused before its text is shown.
+        // Another protocol or scheme has another id, so an export is refused before its text is displayed.
         let refused = if ["protocol", "scheme"].contains(&key) { "the cluster's id is not" } else { "owned" };
         assert!(shown.contains(refused), "{key}: {shown}");
         is_only_shown(&shown);
@@ -116,7 +116,7 @@ fn begin_with_genesis(export: &str) {
     fs::write(export, format!("{cluster}\n{root}\n{end}")).expect("it is ours");
 }
 
-/// Every command that reads a file shows what is wrong with it.
+/// Every command that reads a file displays the error in it.
 fn hostile_files_are_escaped(directory: &Path, config: &str, sound: &str) {
     let dir = directory.to_str().expect("a test's path is UTF-8");
     let home = format!("{dir}/replica-0");
@@ -128,7 +128,7 @@ fn hostile_files_are_escaped(directory: &Path, config: &str, sound: &str) {
         fs::write(config, hostile).expect("it is ours");
         for arguments in [["run", "--dir", &home], ["status", "--dir", &home], ["inspect", "--dir", &home]] {
             let shown = both(&call(&arguments));
-            // Of a line that is not TOML, only its number is shown.
+            // For a line that is not TOML, only its number is displayed.
             assert!(shown.contains("owned") || shown.contains("line 1"), "{arguments:?}: {shown}");
             is_only_shown(&shown);
         }

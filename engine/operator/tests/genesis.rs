@@ -1,4 +1,4 @@
-//! Clients and journals whose genesis differs from that of a real cluster in one part each.
+//! Clients and journals whose genesis differs in one part from a real cluster's.
 
 use crate::{Net, REPLICAS, call};
 use std::fs;
@@ -11,7 +11,7 @@ fn parts(text: &str) -> (String, Vec<String>) {
     (head.to_owned(), members.split("[[members]]").map(str::to_owned).collect())
 }
 
-/// Writes the configuration of a client without replicas beside it, whose keys have other values.
+/// Writes a client configuration with different values, without the replicas' directories next to it.
 pub fn client(net: &Net, name: &str, change: impl Fn(&mut String, &mut Vec<String>)) -> String {
     let away = net.path.join(name);
     fs::create_dir_all(&away).expect("a directory");
@@ -34,7 +34,7 @@ pub fn set(key: &'static str, value: &'static str) -> impl Fn(&mut String, &mut 
     }
 }
 
-/// Calls a program that may have to try again beside other tests, until it says everything expected.
+/// Runs a program, repeatedly if other tests disturb it, until it prints everything expected.
 pub fn says(expected: &[&str], exit: i32, call: impl Fn() -> Output) {
     let mut last = String::new();
     for _ in 0..20 {
@@ -48,7 +48,7 @@ pub fn says(expected: &[&str], exit: i32, call: impl Fn() -> Output) {
     panic!("it does not say {expected:?}: {last}");
 }
 
-/// The client names the key and both values, and so does the status, which tells that the replicas run.
+/// The client reports the key and both values, and so does the status, which also reports that the replicas run.
 fn client_is_told(net: &Net, key: &str, differs: &str, change: impl Fn(&mut String, &mut Vec<String>)) {
     let dir = client(net, &format!("away-{key}"), change);
     let put = || call(&["client", "--dir", &dir, "put", "key", "value"]);
@@ -70,7 +70,7 @@ fn a_client_names_the_key_of_the_genesis_that_differs_with_both_values() {
         set("protocol", "\"hotstuff-2\""),
     );
     client_is_told(&net, "profile", "`auth_profile` is domain here and pk there", set("auth_profile", "\"domain\""));
-    // Replicas 0 and 1 are reached; the keys of the others are not those that the client expects there.
+    // Replicas 0 and 1 are reached; the others have different keys than the client expects.
     let swapped = "`members` is in this order here and with replicas 2 and 3 swapped there";
     client_is_told(&net, "order", swapped, |_, members| {
         let (two, three) = (members[2].clone(), members[3].clone());
@@ -80,7 +80,7 @@ fn a_client_names_the_key_of_the_genesis_that_differs_with_both_values() {
     });
     client_is_told(&net, "keys", "the members' keys, their number or their order differ", |_, members| {
         let own = members[3].split_once("voting_key = ").expect("a key").1.lines().next().expect("a value").to_owned();
-        // The base point of the curve, whose secret key nobody has drawn.
+        // The base point of the curve, whose secret key nobody has chosen.
         members[3] = members[3].replace(&own, &format!("\"58{}\"", "66".repeat(31)));
     });
 }

@@ -1,4 +1,4 @@
-//! The judgement of standstill, from statuses alone.
+//! Detection of standstill, from statuses alone.
 
 use quorate_operator::standstill::{Looks, of_cluster, of_replicas};
 use quorate_types::{Height, Quorum, ReplicaId, Status, View};
@@ -46,7 +46,7 @@ fn a_replica_that_executes_nothing_is_named_whatever_its_lag_is() {
 
 #[test]
 fn a_lag_that_does_not_shrink_is_named_and_one_that_shrinks_is_not() {
-    // Reading takes time: heights of one look differ by blocks that were committed meanwhile.
+    // Reading takes time: heights of one reading differ by blocks committed meanwhile.
     assert_eq!(told(&looks([1_000, 990, 1_005, 980], [2_000, 1_995, 1_990, 1_970]), 3), "");
     assert_eq!(
         told(&looks([1_000, 1_000, 1_000, 200], [1_100, 1_100, 1_100, 250]), 3),

@@ -24,8 +24,8 @@ const PORTS: u16 = 3 * REPLICAS;
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate-node"));
-    // A shell that runs the tests in the background makes them ignore signals, and children inherit that.
-    // SAFETY: only resets a disposition, which is safe between fork and exec.
+    // A shell that runs the tests in the background makes them ignore signals, and children inherit that. SAFETY: only
+    // resets a disposition, which is safe between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
@@ -46,8 +46,8 @@ fn succeeds(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Returns the first of consecutive free ports, below those that the system assigns to connections. Each call looks
-/// from another place on, so that tests that run at the same time find different ones.
+/// Returns the first of consecutive free ports, below those that the system assigns to connections. Each call starts at
+/// another place, so that concurrent tests find different ones.
 fn free_ports() -> u16 {
     const PLACES: u16 = (21_000 - 9_000) / PORTS;
     static GIVEN: AtomicU16 = AtomicU16::new(0);
@@ -57,7 +57,7 @@ fn free_ports() -> u16 {
     bases.find(is_free).expect("some ports are free")
 }
 
-/// Directory of a cluster with running replicas, which are killed with SIGKILL at the end.
+/// Directory of a cluster with running replicas, which are killed with SIGKILL on drop.
 struct Net {
     path: PathBuf,
     nodes: Vec<Child>,
@@ -121,15 +121,15 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     assert!(report.contains("fast-hotstuff"), "{report}");
 }
 
-/// Reads without ordering, and the status over the clients' listener, need an admitted key too. `stranger` is the file
-/// of a key without a certificate.
+/// Reading without ordering, and the status over the clients' listener, also require an admitted key. `stranger` is the
+/// file of a key without a certificate.
 fn reads_are_for_admitted_clients(dir: &str, stranger: &str) {
     let get = ["client", "--dir", dir, "get", "--stale", "greeting"];
     assert_eq!(succeeds(&get).trim(), "hello");
     let refused = call(&["client", "--dir", dir, "--key-file", stranger, "get", "--stale", "greeting"]);
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && told.contains("the client is not certified"), "{told}");
-    // A directory without the replicas' own, whose status comes over the clients' listener.
+    // A directory without the replicas' own directories, whose status is read over the clients' listener.
     let away = Path::new(dir).join("away");
     fs::create_dir(&away).expect("a directory");
     for file in ["client.toml", "client.key", "passphrase"] {
@@ -151,7 +151,7 @@ fn write_private(path: &Path, text: &str) -> String {
     path.to_str().expect("a test's path is UTF-8").to_owned()
 }
 
-/// Sets the passphrase's file in a client's configuration.
+/// Sets the passphrase file in a client's configuration.
 fn use_passphrase(config: &Path) {
     let text = fs::read_to_string(config).expect("the configuration can be read");
     let changed = text.replace("# passphrase_file = ", "passphrase_file = ");

@@ -1,4 +1,4 @@
-//! A pipe in place of a file that must be a regular one is refused, not waited for.
+//! A pipe in place of a regular file is refused, and does not block.
 
 use crate::{program, succeeds};
 use std::ffi::CString;
@@ -17,7 +17,7 @@ fn make_pipe(path: &Path) {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Returns what a command says on standard error. It must fail, and not hang.
+/// Returns a command's text on standard error. It must fail, and not hang.
 fn refusal(arguments: &[&str]) -> String {
     let mut command = program();
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());

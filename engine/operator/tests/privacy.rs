@@ -1,4 +1,4 @@
-//! Other users of a host read nothing of a replica or a client, whatever the umask.
+//! Other users of a host can read nothing of a replica or a client, regardless of the umask.
 
 use crate::{Net, REPLICAS, free_ports, program};
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Returns a command that takes no rights away from the files that it creates.
+/// Returns a command with a umask of zero.
 fn open_handed() -> Command {
     let mut command = program();
     // SAFETY: only sets the mask of the child, which is safe between fork and exec.
@@ -31,7 +31,7 @@ fn start(home: &Path, flags: &[&str]) -> Child {
     command.spawn().expect("a replica starts")
 }
 
-/// Returns the files and directories below a path that others may use, and the number of all.
+/// Returns the files and directories below a path that others may access, and the number of all.
 fn open_to_others(path: &Path) -> (Vec<String>, usize) {
     let (mut open, mut all) = (Vec::new(), 0);
     let mut waiting = vec![path.to_owned()];
@@ -70,7 +70,7 @@ fn files_are_for_their_owner_and_processes_with_keys_leave_no_core_dumps() {
         let early = text.replace("snapshot_bytes = ", "snapshot_bytes = 4096 # ");
         assert_ne!(text, early, "the key has its place");
         fs::write(&config, early).expect("it is ours");
-        // As an earlier version left it.
+        // As left by an earlier version.
         fs::create_dir(home.join("journal")).expect("it is ours");
         fs::set_permissions(home.join("journal"), fs::Permissions::from_mode(0o755)).expect("it is ours");
         net.nodes.push(start(home, &[]));

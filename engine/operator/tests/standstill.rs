@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A test that waits longer for an event has hung.
+/// Timeout: a test that waits longer for an event has hung.
 const HANG: Duration = Duration::from_secs(120);
 
 impl Net {
@@ -48,8 +48,8 @@ impl Net {
         fs::read_to_string(self.path.join(format!("replica-{replica}/log"))).unwrap_or_default()
     }
 
-    /// Reads the status until `is_told` of the attention of each replica, and of the cluster after them; returns it, and
-    /// the exit status.
+    /// Reads the status until `is_told` accepts the attention texts of the replicas and of the cluster; returns them
+    /// and the exit status.
     fn status(&self, is_told: impl Fn(&[String]) -> bool) -> (Vec<String>, Option<i32>) {
         let start = Instant::now();
         loop {
@@ -71,7 +71,8 @@ impl Net {
     }
 }
 
-/// Each of these let a replica run for ever without a word, or ended in advice to delete a sound journal.
+/// Each of these differences once let a replica run forever without a report, or led to advice to delete a sound
+/// journal.
 #[test]
 fn a_parameter_that_differs_is_named_with_both_values_by_both_ends() {
     let cases = [
@@ -86,7 +87,7 @@ fn a_parameter_that_differs_is_named_with_both_values_by_both_ends() {
         net.start(0..REPLICAS);
         let here = format!("{names} {usual} here and {other} there");
         let there = format!("{names} {other} here and {usual} there");
-        // Where the genesis differs, the status is not that of a member of this cluster, so it is not read.
+        // If the genesis differs, the status does not come from a member of this cluster, so it is not read.
         let runs_another = "runs with another configuration and is not read: ";
         let is_other_cluster = |told: &str| {
             told.contains(runs_another) && told.contains("`protocol` is jolteon here and hotstuff-2 there")
@@ -98,7 +99,7 @@ fn a_parameter_that_differs_is_named_with_both_values_by_both_ends() {
         });
         assert_eq!(exit, Some(1), "{attention:?}");
         assert!(net.log(0).contains(&here) && net.log(3).contains(&there), "{}", net.log(0));
-        // The others are a quorum, and go on without it.
+        // The others are a quorum, and continue without it.
         net.put(key);
     }
 }
@@ -117,7 +118,7 @@ fn a_cluster_without_a_quorum_names_who_is_missing() {
                    replica 3 (does not answer)";
     let (attention, exit) = net.status(|told| told[4].contains(missing));
     assert_eq!(exit, Some(1), "{attention:?}");
-    // A command that waits for them, longer than usual.
+    // A command that waits longer for them than usual.
     let config = net.path.join("client.toml");
     let text = fs::read_to_string(&config).expect("the configuration can be read");
     let patient = text.replace("request_timeout_ms = 30000", "request_timeout_ms = 600000");
@@ -136,7 +137,7 @@ fn a_cluster_without_a_quorum_names_who_is_missing() {
     net.status(|told| told.iter().all(|attention| attention == "[]"));
 }
 
-/// A process that does not run keeps its connections: only its votes are missing.
+/// A stopped process keeps its connections: only its votes are missing.
 #[test]
 fn votes_that_do_not_arrive_are_named() {
     for protocol in ["jolteon", "pbft"] {
@@ -148,7 +149,7 @@ fn votes_that_do_not_arrive_are_named() {
         signal(libc::SIGSTOP);
         let (attention, exit) = net.status(|told| {
             net.put("more");
-            // A slow machine may end the silent link before it looks.
+            // A slow machine may close the silent link before the status is read.
             ["receives no votes of replica 3, though it is connected", "is not connected to replica 3"]
                 .iter()
                 .any(|words| told[0].contains(words))

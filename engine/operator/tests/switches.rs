@@ -1,9 +1,9 @@
-//! What the operators' program can be configured to do.
+//! Configuration switches of the operators' program.
 
 use quorate_node::NodeConfig;
 use quorate_types::settings::keys;
 
-/// Keys that a program has if, and only if, it is built for laboratories.
+/// Keys that exist only in programs built for laboratories.
 const OF_LABORATORIES: &[&str] = &[
     "consensus.batch_policy",
     "consensus.batch_wait_ms",
@@ -14,8 +14,8 @@ const OF_LABORATORIES: &[&str] = &[
     "reproduction.payload_path",
 ];
 
-/// In a build of this package alone, none of the keys is there. With others of the workspace, cargo gives all of them the
-/// feature, as misbehaviour shows.
+/// If only this package is built, none of the keys exists. If others of the workspace are built too, cargo enables the
+/// feature for all of them, and misbehaviour becomes available.
 #[test]
 fn switches_of_papers_are_there_only_with_misbehaviour() {
     let known: Vec<&str> = keys::<NodeConfig>().iter().map(|key| key.path.as_str()).collect();

@@ -3,7 +3,7 @@
 use crate::genesis::{client, says, set};
 use crate::{Net, REPLICAS, call, succeeds};
 
-/// A value that differs so that the client does not work is named at once, with both values.
+/// A difference that prevents the client from working is reported at once, with both values.
 #[test]
 fn a_client_names_the_key_that_differs_with_both_values() {
     let mut net = Net::written("terms", &[]);
@@ -28,7 +28,7 @@ fn a_client_names_the_key_that_differs_with_both_values() {
     }
 }
 
-/// Replicas that seal their replies tell a client that expects none.
+/// Replicas that authenticate their replies inform a client that expects none.
 #[test]
 fn a_client_that_cannot_open_the_replies_names_the_key() {
     for kind in ["signature", "mac"] {
@@ -46,7 +46,7 @@ fn a_client_with_a_slow_dissemination_is_warned() {
     let mut net = Net::written("terms-slow", &["--leader", "round-robin"]);
     (0..REPLICAS).for_each(|replica| net.configure(replica, "dissemination", "\"leader\""));
     net.start(0..REPLICAS);
-    // Leaders take turns, so clients send to all, as the file of the testnet says.
+    // Leaders rotate, so clients send to all, as set in the testnet's file.
     let output = call(&["client", "--dir", net.dir(), "put", "before", "x"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     for value in ["leader", "replicas"] {
@@ -57,7 +57,7 @@ fn a_client_with_a_slow_dissemination_is_warned() {
     }
 }
 
-/// The client learns the limit before it sends, whatever the transport.
+/// The client learns the limit before it sends, over every transport.
 #[test]
 fn a_command_over_the_limit_of_a_frame_is_refused_with_both_lengths() {
     for channel in ["plain", "tls"] {

@@ -1,6 +1,5 @@
-//! Measures how many batches of 100 records of 512 bytes become durable per second, one after the other, and the
-//! latency of a single record: `cargo bench -p quorate-storage [DIRECTORY]`. The first lines show the disk without a
-//! journal.
+//! Measures how many batches of 100 512-byte records become durable per second, one after the other, and the latency of
+//! a single record: `cargo bench -p quorate-storage [DIRECTORY]`. The first lines show the disk without a journal.
 //!
 //! Does not use criterion: the figures are rates over several seconds, including the preparation of segments, and each
 //! configuration runs for the same time.
@@ -19,7 +18,7 @@ const BATCH_RECORDS: u64 = 100;
 const RECORD_BYTES: usize = 512;
 /// Raw writes wrap around within a file of this size.
 const RAW_FILE_BYTES: u64 = 64 << 20;
-/// Batches that truncation keeps.
+/// Number of batches that truncation keeps.
 const KEPT_BATCHES: u64 = 1000;
 const EACH: Duration = Duration::from_secs(3);
 
@@ -44,7 +43,7 @@ fn measure(name: &str, bytes: usize, mut one: impl FnMut()) {
     );
 }
 
-/// Measures one way of making writes durable, without a journal.
+/// Measures one method of making writes durable, without a journal.
 fn raw(directory: &Path, name: &str, bytes: usize, preallocated: bool, through: bool) {
     let path = directory.join("raw");
     let data = vec![7; bytes];

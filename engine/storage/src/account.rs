@@ -1,7 +1,7 @@
 //! CPU time by account. A replica works on several threads, some of them short-lived, and several replicas may share a
 //! process.
 //!
-//! Threads started with [`spawn`] belong to the account of the thread that starts them.
+//! A thread started with [`spawn`] belongs to the account of the thread that starts it.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ pub struct CpuAccount(Arc<Mutex<Threads>>);
 
 #[derive(Default)]
 struct Threads {
-    /// The whole process belongs to the account.
+    /// Whether the whole process belongs to the account.
     is_process: bool,
     running: Vec<libc::clockid_t>,
     /// CPU time of the threads that have ended, in nanoseconds.
@@ -26,7 +26,7 @@ struct Threads {
 }
 
 impl CpuAccount {
-    /// Makes an account of the whole process.
+    /// Creates an account of the whole process.
     pub fn of_process() -> CpuAccount {
         CpuAccount(Arc::new(Mutex::new(Threads { is_process: true, ..Threads::default() })))
     }
@@ -48,7 +48,7 @@ impl CpuAccount {
         Entered { account: self.clone(), clock, _lent: self.lend() }
     }
 
-    /// Returns the user and system time spent so far, in nanoseconds.
+    /// Returns the user plus system time spent so far, in nanoseconds.
     pub fn spent_ns(&self) -> u64 {
         let threads = self.threads();
         if threads.is_process {
@@ -62,18 +62,18 @@ impl CpuAccount {
     }
 }
 
-/// Drop guard: while it lives, threads that this thread starts belong to the account.
+/// Guard during whose life threads started by this thread belong to the account.
 #[must_use = "dropping it ends the loan"]
 pub struct Lent(Option<CpuAccount>);
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // A thread that is ending may have dropped its thread-locals already.
+        // An ending thread may have dropped its thread-locals already.
         let _ = CURRENT.try_with(|current| *current.borrow_mut() = self.0.take());
     }
 }
 
-/// Drop guard: while it lives, the time of this thread counts.
+/// Guard during whose life the time of this thread counts.
 #[must_use = "dropping it ends the count"]
 pub struct Entered {
     account: CpuAccount,
@@ -119,7 +119,7 @@ fn thread_clock() -> Option<libc::clockid_t> {
     (unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } == 0).then_some(clock)
 }
 
-/// Reads a clock in nanoseconds; 0 if the system refuses.
+/// Reads a clock in nanoseconds; 0 if the system call fails.
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec to `time`.

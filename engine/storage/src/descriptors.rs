@@ -1,8 +1,8 @@
 //! File descriptors for the disk when the process has run out of them.
 //!
-//! Strangers who open connections can use up the descriptors of a process, but a replica cannot work without its files.
-//! So a few descriptors are reserved for the disk. An operation that gets no descriptor takes a reserved one, or waits
-//! for one, because running out of descriptors is not a disk failure.
+//! Strangers who open connections can use up a process's descriptors, but a replica cannot work without its files. So a
+//! few descriptors are reserved for the disk. An operation that gets no descriptor takes or waits for a reserved one:
+//! running out of descriptors is not a disk failure.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_millis(10);
 
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Returns whether `error` says that the process, or the whole machine, has run out of descriptors.
+/// Returns whether `error` means that the process, or the whole machine, has run out of descriptors.
 pub fn are_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

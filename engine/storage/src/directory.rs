@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File that a process locks while it uses the directory. It holds that process's id, and is never removed.
+/// Lock file of a process that uses the directory. It contains that process's id, and is never removed.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// Zeros written at a time when a segment is prepared.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -23,12 +23,12 @@ pub struct Directory {
     path: Arc<PathBuf>,
     fsync: Fsync,
     flush: Flush,
-    /// The lock, which ends with the last clone; `None` if the directory is only inspected.
+    /// The lock, released with the last clone; `None` if the directory is only inspected.
     lock: Option<Arc<File>>,
 }
 
 impl Directory {
-    /// Locks the directory, which is created if it does not exist.
+    /// Locks the directory, and creates it if it does not exist.
     pub fn open(path: &Path, fsync: Fsync, flush: Flush) -> Result<Directory, JournalError> {
         let what = || path.display().to_string();
         if !path.is_dir() {
@@ -41,7 +41,7 @@ impl Directory {
                 synced.map_err(|error| JournalError::io("create", what(), error))?;
             }
         }
-        // If this is not allowed, the directory is another user's, who decides who may read it.
+        // If this is not permitted, the directory belongs to another user, who decides who may read it.
         let _ = private::close_to_others(path);
         let lock = lock(path)?;
         descriptors::reserve();
@@ -61,7 +61,7 @@ impl Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(self.lock.is_some());
         let writes_through = self.fsync == Fsync::Always && self.flush == Flush::WriteThrough;
-        // A pipe in place of a segment must not be waited for. Regular files do not mind.
+        // Opening a pipe in place of a segment must not block. Regular files ignore the flag.
         options.custom_flags(libc::O_NONBLOCK | if writes_through { libc::O_DSYNC } else { 0 });
         options
     }
@@ -108,13 +108,13 @@ impl Medium for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
         let entries = with_descriptor(|| fs::read_dir(&*self.path))?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
-        // Names that are not UTF-8 are not the journal's.
+        // Names that are not UTF-8 do not belong to the journal.
         names.filter_map(Result::transpose).collect()
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<DirectoryFile> {
         let path = self.path.join(name);
-        // Sync each chunk: the disk would serve all of the zeros before a flush that a replica waits for.
+        // Sync each chunk: otherwise the disk would write all the zeros before a flush that a replica waits for.
         let fill = || {
             let file = with_descriptor(|| private::options().write(true).create_new(true).open(&path))?;
             let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
@@ -134,7 +134,7 @@ impl Medium for Directory {
         };
         fill().inspect_err(|error| {
             if error.kind() != io::ErrorKind::AlreadyExists {
-                // The incomplete file is useless and may be filling the disk; report the first error, not this one's.
+                // The incomplete file is useless and may be filling the disk; report the first error, not this one.
                 let _ = fs::remove_file(&path);
             }
         })?;

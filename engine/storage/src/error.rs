@@ -4,7 +4,7 @@ use quorate_types::{EpochId, ReplicaId};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A storage fault. The replica stops, because if it continued, it could contradict what it has signed.
+/// A storage fault. The replica stops, because if it continued, it could contradict its signed statements.
 #[derive(Clone, Debug, Error)]
 pub enum JournalError {
     #[error("the journal cannot {action} {what}: {source}; {}", help(source))]
@@ -67,7 +67,8 @@ impl JournalError {
         JournalError::Io { action, what: what.into(), source: Arc::new(source) }
     }
 
-    /// Returns whether the disk is at fault, so that a restart does not help until it is fixed. The data may be intact.
+    /// Returns whether the disk is at fault, so that a restart does not help until it is repaired. The data may be
+    /// intact.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             JournalError::Io { source, .. } => !crate::are_exhausted(source),

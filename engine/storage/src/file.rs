@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
-/// Represents no id in an atomic; no record may have it.
+/// Represents an absent id in an atomic; no record may have it.
 const NO_ID: u64 = u64::MAX;
 
-/// Journal in a directory, written by one thread: each write takes all waiting records, as one group.
+/// Journal in a directory, written by one thread: each write stores all pending records as one group.
 ///
 /// Dropping it waits until all committed records are written, unless the disk has fallen too far behind.
 pub struct FileJournal<M: Medium = Directory> {
@@ -43,11 +43,11 @@ struct Shared<M: Medium> {
     /// Bytes of records that are appended but not durable.
     waiting: AtomicUsize,
     failure: OnceLock<JournalError>,
-    /// The writer has panicked.
+    /// Whether the writer has panicked.
     dead: AtomicBool,
     waker: Mutex<Option<Waker>>,
     times: Times,
-    /// Held while a group is written.
+    /// Locked while a group is written.
     log: Mutex<Log<M>>,
 }
 
@@ -56,12 +56,12 @@ struct Queue {
     records: Vec<Entry>,
     truncate: Option<u64>,
     stop: bool,
-    /// The writer waits for work.
+    /// Whether the writer waits for work.
     idle: bool,
 }
 
 impl FileJournal<Directory> {
-    /// Opens the journal in `directory`, which is created if it does not exist, and locks it.
+    /// Opens and locks the journal in `directory`, which is created if it does not exist.
     pub fn open(directory: &Path, identity: Identity, options: &JournalOptions) -> Result<FileJournal, JournalError> {
         options.validate()?;
         FileJournal::on(Directory::open(directory, options.fsync, options.flush)?, identity, options)
@@ -213,7 +213,7 @@ impl<M: Medium> Drop for FileJournal<M> {
             queue.stop = true;
         }
         self.shared.work.notify_one();
-        // A disk that has fallen behind may never answer: the process must still be able to exit and say why.
+        // A disk that has fallen behind may never answer: the process must still be able to exit and report the reason.
         let hangs = matches!(self.shared.failure.get(), Some(JournalError::Behind { .. }));
         if let Some(writer) = self.writer.take().filter(|_| !hangs) {
             let _ = writer.join();
@@ -221,7 +221,7 @@ impl<M: Medium> Drop for FileJournal<M> {
     }
 }
 
-/// Drop guard that reports a panic of the writer to the replica's thread, which would otherwise wait forever.
+/// Guard that reports a panic of the writer to the replica's thread, which would otherwise wait forever.
 struct PanicGuard<'a, M: Medium>(&'a Shared<M>);
 
 impl<M: Medium> Drop for PanicGuard<'_, M> {
@@ -234,14 +234,14 @@ impl<M: Medium> Drop for PanicGuard<'_, M> {
 }
 
 fn wake<M: Medium>(shared: &Shared<M>) {
-    // A waker that panicked leaves nothing inconsistent here.
+    // A panic in the waker leaves nothing inconsistent here.
     let waker = shared.waker.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(waker) = &*waker {
         waker();
     }
 }
 
-/// Runs the writer thread until it is told to stop or fails.
+/// Runs the writer thread until it must stop or fails.
 fn write<M: Medium>(shared: &Shared<M>) {
     let _guard = PanicGuard(shared);
     slices::request_short_slices();
@@ -256,7 +256,7 @@ fn write<M: Medium>(shared: &Shared<M>) {
     }
 }
 
-/// Waits for work and takes all of it: moves the records to write into `records` and returns the first record to keep,
+/// Waits for work and takes all of it: moves the pending records into `records`, and returns the first record to keep,
 /// if a truncation is due. Returns `None` after the last work.
 fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<Entry>) -> Option<Option<u64>> {
     let mut queue = shared.queue.lock().expect("the journal's owner does not panic while it holds this lock");

@@ -1,7 +1,7 @@
 //! The layout of a segment.
 //!
-//! A segment is a file of fixed length that was filled with zeros once. Its first sector is the segment header. Groups
-//! of records follow, each starting at a sector boundary, so that durable data never shares a sector with data that is
+//! A segment is a file of fixed length that was initially filled with zeros. Its first sector is the segment header.
+//! Groups of records follow, each starting at a sector boundary, so that durable data never shares a sector with data
 //! being written. All numbers are little-endian.
 //!
 //! ```text
@@ -15,39 +15,38 @@
 //! Checksums are CRC-32. A segment header's covers the 508 bytes before it, a group header's the 24 bytes after it, and
 //! a record's the sequence and index of its group and the id, length and bytes of the record.
 //!
-//! The file of a truncated segment is reused without being zeroed, so new groups lie among the remains of old ones. The
-//! *life* counts the uses of a file. The mark of a sector encodes the life in which it was written, and whether a group
-//! begins there. Any two marks differ in at least two bits, and every mark differs from zero in at least two. So a
-//! sector that a write did not reach, or did not complete, has zero or the mark of an earlier life; a completed sector
-//! has the mark of this life; and a flipped bit produces neither.
+//! The file of a truncated segment is reused without being zeroed, so new groups are surrounded by remains of old ones.
+//! The *life* counts the uses of a file. The mark of a sector encodes the life in which it was written, and whether a
+//! group begins there. Any two marks differ in at least two bits, and so does every mark from zero. So a sector that a
+//! write did not reach or complete contains zero or the mark of an earlier life, a completed sector contains the mark
+//! of this life, and no flipped bit turns one valid mark into another.
 
 use bytes::Bytes;
 use quorate_types::{Digest, EpochId, ReplicaId};
 use std::ops::Range;
 
-/// Replica whose promises a journal holds. Every segment names it, so a directory of another cluster, of the same
-/// cluster with another genesis, or of another replica is
-/// refused.
+/// Replica whose promises a journal contains. Every segment names it, so the directory of another replica, another
+/// cluster, or the same cluster with another genesis is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub epoch: EpochId,
     pub replica: ReplicaId,
 }
 
-/// The unit that a disk writes entirely or not at all.
+/// The unit that a disk writes entirely or not at all, in bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
-/// The only format that is written and read.
+/// The only supported format.
 pub(crate) const FORMAT: u16 = 5;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
-/// Bytes of a group's content in one sector: all but the mark.
+/// Content bytes of a group per sector: all but the mark.
 pub(crate) const CONTENT_BYTES: usize = SECTOR_BYTES - 1;
-/// Number of lives of a file, limited by the number of marks.
+/// Maximum number of lives of a file, limited by the number of marks.
 pub(crate) const MAX_LIVES: u8 = 63;
 const SEGMENT_MAGIC: [u8; 8] = *b"qJournal";
 const GROUP_MAGIC: [u8; 4] = *b"qJg2";
 
-/// Returns the last byte of a sector written in the life `life`: a number from 1 to 126 and a parity bit.
+/// Returns the mark of a sector written in the life `life`, its last byte: a number from 1 to 126 and a parity bit.
 fn mark(life: u8, begins_group: bool) -> u8 {
     assert!(life < MAX_LIVES, "a file is not reused after its last life");
     let number = 2 * life + u8::from(begins_group) + 1;
@@ -65,12 +64,12 @@ pub(crate) fn is_unfinished(sector: &[u8], life: u8) -> bool {
     last == 0 || life_of(last).is_some_and(|earlier| earlier < life)
 }
 
-/// Returns whether the sector shows a write in the life `life`. A write that did not reach its end may go unnoticed.
+/// Returns whether a write in the life `life` touched the sector. A write that did not reach its end may go undetected.
 pub(crate) fn is_touched(sector: &[u8], life: u8) -> bool {
     !is_unfinished(sector, life) || (sector[SECTOR_BYTES - 1] == 0 && !is_blank(sector))
 }
 
-/// Checks that every sector of a group was written to its end in the life `life`. The error is the offset of the first
+/// Checks that every sector of a group was completely written in the life `life`. The error is the offset of the first
 /// sector that was not.
 pub(crate) fn check_marks(group: &[u8], life: u8) -> Result<(), usize> {
     let is_marked = |(at, sector): (usize, &[u8])| sector[SECTOR_BYTES - 1] == mark(life, at == 0);
@@ -88,7 +87,7 @@ pub(crate) struct SegmentHeader {
     pub life: u8,
 }
 
-/// Reason why the first sector of a segment is not a header.
+/// Reason why the first sector of a segment is not a valid header.
 pub(crate) enum BadHeader {
     Damaged,
     Format(u16),
@@ -130,12 +129,12 @@ impl SegmentHeader {
     }
 }
 
-/// Record on its way to the disk, in shared pieces.
+/// Record to be written, in shared pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub id: u64,
     pub pieces: Vec<Bytes>,
-    /// Length of all pieces together.
+    /// Total length of all pieces.
     pub bytes: usize,
 }
 
@@ -149,7 +148,7 @@ impl Entry {
 /// Content of a group before its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupHeader {
-    /// Number of the group, counted over all segments.
+    /// Number of the group, counted across all segments.
     pub sequence: u64,
     /// Index of its segment.
     pub index: u64,
@@ -187,7 +186,7 @@ impl GroupHeader {
     }
 }
 
-/// Place of a group that is written.
+/// Place of a group being written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub sequence: u64,
@@ -230,7 +229,7 @@ pub(crate) fn encode_group(place: Place, records: &[Entry], buffer: &mut Vec<u8>
     buffer[SECTOR_BYTES - 1] = self::mark(life, true);
 }
 
-/// Appends content to a group, and the mark to each sector that becomes full.
+/// Appends content to a group, and the mark to each completed sector.
 fn put(buffer: &mut Vec<u8>, mut content: &[u8], mark: u8) {
     while !content.is_empty() {
         let room = CONTENT_BYTES - buffer.len() % SECTOR_BYTES;
@@ -268,7 +267,7 @@ fn record_checksum<'a>(sequence: u64, index: u64, id: u64, length: u32, pieces: 
     checksum.finalize()
 }
 
-/// Decodes the record at `at` in a group's content. Returns its id and the range of its bytes.
+/// Decodes the record at offset `at` of a group's content. Returns its id and the range of its bytes.
 pub(crate) fn decode_record(
     group: &GroupHeader,
     content: &[u8],

@@ -1,8 +1,8 @@
-//! quorate: the journal, in which a replica records its promises before it makes them.
+//! quorate: the journal, in which a replica records its promises before making them.
 //!
-//! A [`Journal`] takes records in the order of their ids and reports the highest id that is durable. Appending never
-//! waits: a journal on a disk gathers the records appended between two calls of [`Journal::commit`] into one write, and
-//! completes the writes in order. The host holds back every message until the record it depends on is durable.
+//! A [`Journal`] takes records in the order of their ids and reports the highest durable id. Appending never blocks: a
+//! journal on disk combines the records appended between two calls of [`Journal::commit`] into one write, and completes
+//! the writes in order. The host holds back every message until the record on which it depends is durable.
 //!
 //! | kind | type | survives |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! The journal's operations, one call at a time; a node calls them on a thread, a simulator in virtual time.
+//! The journal's operations, one call at a time. A node calls them on a thread, a simulator in virtual time.
 
 use crate::error::JournalError;
 use crate::format::{
@@ -12,7 +12,8 @@ use crate::supply::{Empty, Supply, remove};
 use crate::survey::{Found, REPAIRED_MARK, Survey, corrupt, is_left_over, names, read_segment, segment_name, survey};
 use std::collections::VecDeque;
 
-/// Maximum size of a group with several records. In a longer group the first record would wait long for the last.
+/// Maximum size of a group with several records, in bytes. In a longer group the first record would wait long for the
+/// last.
 const GROUP_BYTES: usize = 1 << 20;
 
 /// Result of opening a journal.
@@ -22,12 +23,12 @@ pub struct Recovery {
     pub records: u64,
     /// Segments in use.
     pub segments: usize,
-    /// The highest id; `None` if the journal is new or all its records are gone.
+    /// The highest id; `None` if the journal is new or has lost all its records.
     pub last_id: Option<u64>,
-    /// Remains of an interrupted write, which were cut off. They were never reported durable.
+    /// Remains of an interrupted write, which were removed. They were never reported durable.
     pub cut: Option<Cut>,
-    /// A repair has cut off damaged records. Durable records may be missing, so the replica must not vote based on the
-    /// remaining ones alone.
+    /// Whether a repair has removed damaged records. Durable records may be missing, so the replica must not vote based
+    /// on the remaining ones alone.
     pub repaired: bool,
 }
 
@@ -45,11 +46,11 @@ struct Segment {
     /// Number of earlier uses of its file.
     life: u8,
     last_id: Option<u64>,
-    /// State at its beginning, from which a replay of this segment starts.
+    /// State at its beginning, from which replaying this segment starts.
     before: Before,
 }
 
-/// Segments and the position of the next group. After an error only [`Log::replay`] may be called.
+/// Segments, and the position of the next group. After an error only [`Log::replay`] may be called.
 pub(crate) struct Log<M: Medium> {
     medium: M,
     segment_bytes: u64,
@@ -65,15 +66,15 @@ pub(crate) struct Log<M: Medium> {
     buffer: Vec<u8>,
 }
 
-/// Returns the maximum size of a record.
+/// Returns the maximum size of a record, in bytes.
 pub(crate) fn record_capacity(segment_bytes: u64) -> usize {
     let sectors = usize::try_from(segment_bytes).expect("a valid segment fits in memory") / SECTOR_BYTES;
     (sectors - 1) * CONTENT_BYTES - GROUP_HEADER_BYTES - RECORD_HEADER_BYTES
 }
 
 impl<M: Medium> Log<M> {
-    /// Opens the journal on `medium` and cuts off the remains of an interrupted write. `ahead` prepares the next
-    /// segment on a thread.
+    /// Opens the journal on `medium` and removes the remains of an interrupted write. `ahead` prepares the next segment
+    /// on a thread.
     pub fn open(
         medium: M,
         identity: Identity,
@@ -140,7 +141,7 @@ impl<M: Medium> Log<M> {
         for (at, unused) in found.split_off(active + 1).iter().enumerate().rev() {
             let name = segment_name(unused.index);
             if at == 0 && unused.bytes == options.segment_bytes {
-                // As below: its header may be in the cache only.
+                // As below: its header may only be in the cache.
                 let file = medium.open(&name).and_then(|file| file.sync().map(|()| file));
                 let file = file.map_err(|error| JournalError::io("open", medium.describe(&name), error))?;
                 supply.adopt(Empty { file, life: unused.life });
@@ -152,7 +153,7 @@ impl<M: Medium> Log<M> {
         let mut segments = VecDeque::new();
         let mut before = Before::default();
         for Found { index, bytes, life, scan } in &found {
-            // The writes of an earlier process may be in the cache only.
+            // The writes of an earlier process may only be in the cache.
             let synced = medium.open(&segment_name(*index)).and_then(|file| file.sync());
             synced.map_err(|error| JournalError::io("sync", medium.describe(&segment_name(*index)), error))?;
             segments.push_back(Segment { index: *index, bytes: *bytes, life: *life, last_id: scan.last_id, before });
@@ -201,8 +202,8 @@ impl<M: Medium> Log<M> {
         Ok(())
     }
 
-    /// Writes a group of as many `records`, from the first on, as fit. Returns their number; they are durable on
-    /// return.
+    /// Writes a group with as many `records`, starting from the first, as fit. Returns their number; they are durable
+    /// on return.
     pub fn write(&mut self, records: &[Entry]) -> Result<usize, JournalError> {
         assert!(!records.is_empty(), "a group has records");
         let mut count = self.fitting(records);
@@ -242,7 +243,7 @@ impl<M: Medium> Log<M> {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Returns whether another file fits within the capacity, if none waits to be reused.
+    /// Returns whether another file fits within the capacity, if none is available for reuse.
     fn has_room(&self) -> bool {
         self.bytes() + self.segment_bytes <= self.capacity_bytes
     }
@@ -269,7 +270,7 @@ impl<M: Medium> Log<M> {
         self.supply.prepare_ahead(index, has_room);
     }
 
-    /// Removes the segments that have only records below `first_kept`.
+    /// Removes the segments that contain only records below `first_kept`.
     pub fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
         self.first_kept = self.first_kept.max(first_kept);
         // An empty segment does not contain the last id, so the one before it stays.
@@ -303,8 +304,8 @@ impl<M: Medium> Log<M> {
 }
 
 /// Overwrites the remains of a write with zeros: first everything after the first sector, then its mark, then the
-/// sector. In this order a crash leaves only remains of a write. Nothing may stay, because the next write there has the
-/// same life and sequence number.
+/// sector. In this order, a crash leaves only remains of a write. None of them may stay, because the next write there
+/// has the same life and sequence number.
 fn blank<F: MediumFile>(file: &mut F, start: usize, end: usize) -> std::io::Result<()> {
     if end > start + SECTOR_BYTES {
         file.write((start + SECTOR_BYTES) as u64, &vec![0; end - start - SECTOR_BYTES])?;

@@ -1,4 +1,4 @@
-//! The operations a journal needs from a disk, implemented by real directories and simulated disks.
+//! Disk operations needed by a journal, implemented by real directories and simulated disks.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use std::io;
 pub trait Medium: Clone + Send + 'static {
     type File: MediumFile;
 
-    /// Returns the name of a journal on this medium, for results and errors.
+    /// Returns the name of a journal on this medium, used in results and errors.
     fn name(&self) -> &'static str;
 
-    /// Returns the name of a file as errors show it.
+    /// Returns the name of a file for error messages.
     fn describe(&self, name: &str) -> String;
 
     /// Lists the names of all files, in any order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Creates a file of `bytes` zeros, which are really written, not left as a hole. Fails if the name is taken.
+    /// Creates a file of `bytes` zeros, which are actually written, not left as a hole. Fails if the name exists.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Self::File>;
 
-    /// Opens an existing file to read and write.
+    /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Self::File>;
 
     /// Renames a file; durable after [`Medium::sync_names`].

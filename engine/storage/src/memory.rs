@@ -6,13 +6,13 @@ use crate::journal::{Journal, Waker};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Default capacity of a [`MemoryJournal`].
+/// Default capacity of a [`MemoryJournal`], in bytes.
 pub const DEFAULT_MEMORY_JOURNAL_BYTES: usize = 1 << 20;
-/// Memory that a record takes in addition to its bytes: its id and its handle.
+/// Memory overhead of a record, in bytes: its id and its handle.
 const RECORD_OVERHEAD_BYTES: usize = size_of::<Entry>();
 
-/// Journal of the latest records in memory. Records survive no crash, and count as durable at once: for experiments in
-/// which no replica restarts with the same identity.
+/// Journal of the latest records in memory. Records do not survive a crash, and count as durable at once: for
+/// experiments in which no replica restarts with the same identity.
 pub struct MemoryJournal {
     records: VecDeque<Entry>,
     bytes: usize,
@@ -21,7 +21,7 @@ pub struct MemoryJournal {
 }
 
 impl MemoryJournal {
-    /// Makes a journal that keeps at most `capacity` bytes and drops the oldest records first.
+    /// Creates a journal that keeps at most `capacity` bytes and drops the oldest records first.
     pub fn new(capacity: usize) -> MemoryJournal {
         MemoryJournal { records: VecDeque::new(), bytes: 0, capacity, last: None }
     }
@@ -34,7 +34,7 @@ impl MemoryJournal {
         self.records.is_empty()
     }
 
-    /// Returns the memory that the records take, including their handles.
+    /// Returns the memory occupied by the records, including their handles, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -10,21 +10,21 @@ pub const DEFAULT_SEGMENT_BYTES: u64 = 16 << 20;
 pub const DEFAULT_CAPACITY_BYTES: u64 = 1 << 30;
 /// Default of [`JournalOptions::waiting_bytes`].
 pub const DEFAULT_WAITING_BYTES: usize = 64 << 20;
-/// The smallest segment has room for its header and a group of a few records.
+/// Minimum size of a segment, in bytes: its header and a group of a few records fit.
 pub const MIN_SEGMENT_BYTES: u64 = 4 * SECTOR_BYTES as u64;
-/// Segments are bounded because they are read into memory whole.
+/// Maximum size of a segment, in bytes. Segments are read into memory completely.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
-/// Maximum capacity in bytes: 1 PiB. More was mistyped.
+/// Maximum capacity in bytes: 1 PiB. A larger value is a typing error.
 const MAX_CAPACITY_BYTES: u64 = 1 << 50;
 
 choice!(
-    /// Where a replica keeps its promises.
+    /// Storage of a replica's promises.
     #[derive(Default)]
     JournalKind, "journal",
-    /// In files, which outlive the process.
+    /// In files, which survive the process.
     #[default]
     File = "file",
-    /// In memory: a replica that was stopped must not be started again. For experiments.
+    /// In memory: a stopped replica must not be restarted. For experiments.
     Memory = "memory",
 );
 
@@ -32,15 +32,15 @@ choice!(
     /// Whether a record must have reached the disk before it is reported durable.
     #[derive(Default)]
     Fsync, "fsync policy",
-    /// Durable records survive a loss of power.
+    /// Durable records survive a power loss.
     #[default]
     Always = "always",
     /// Durable records survive the process but not the machine. For experiments only: if more than f replicas lose
-    /// power, the cluster may contradict what it has acknowledged, and a journal may be refused as damaged.
+    /// power, the cluster may contradict acknowledged results, and a journal may be refused as damaged.
     Never = "never",
 );
 
-/// How a write is made durable under [`Fsync::Always`].
+/// Method of making a write durable under [`Fsync::Always`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Flush {
     /// Opens the file with `O_DSYNC`, so that a group takes one system call. Faster on every disk measured so far.
@@ -53,11 +53,12 @@ pub enum Flush {
 /// Sizes and policies of a journal.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Size of a segment, a multiple of 512; also limits the size of a record.
+    /// Size of a segment in bytes, a multiple of 512; also limits the size of a record.
     pub segment_bytes: u64,
-    /// Maximum size of all segments, including the one prepared ahead and those waiting to be reused.
+    /// Maximum size of all segments in bytes, including the one prepared ahead and those kept for reuse.
     pub capacity_bytes: u64,
-    /// Maximum size of records that are appended but not durable, so that a disk that hangs does not fill the memory.
+    /// Maximum size of records in bytes that are appended but not durable, so that a stuck disk does not fill the
+    /// memory.
     pub waiting_bytes: usize,
     pub fsync: Fsync,
     pub flush: Flush,
@@ -76,7 +77,7 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    /// Refuses impossible sizes, naming the key.
+    /// Refuses invalid sizes, with an error that names the key.
     pub fn validate(&self) -> Result<(), JournalError> {
         let JournalOptions { segment_bytes, capacity_bytes, .. } = *self;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes)

@@ -1,5 +1,5 @@
-//! Files and directories of which only their owner can use anything, whatever the umask: they hold keys, or the
-//! commands and the state of all clients.
+//! Files and directories accessible only to their owner, regardless of the umask: they contain keys, or the commands
+//! and the state of all clients.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -10,13 +10,13 @@ use std::path::Path;
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of a private file.
 const FILE_MODE: u32 = 0o600;
-/// Rights of others.
+/// Permission bits of others.
 const OTHERS: u32 = 0o077;
 
 /// Creates a directory and its missing parents with mode 0700. An existing one keeps its mode.
 ///
 /// # Errors
-/// If the file system refuses.
+/// If a system call fails.
 pub fn create_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
@@ -28,16 +28,16 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Opens a file for reading, which must be a regular one. Does not wait for the other end of a pipe.
+/// Opens a regular file for reading. Does not wait for the other end of a pipe.
 ///
 /// # Errors
-/// If the file system refuses, or the file is a pipe, a device or a directory.
+/// If a system call fails, or the file is a pipe, a device or a directory.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     check_regular(&file).map(|()| file)
 }
 
-/// Checks that an open file is a regular one.
+/// Checks that an open file is a regular file.
 ///
 /// # Errors
 /// If it is not.
@@ -48,18 +48,18 @@ pub fn check_regular(file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes a file, which is created with mode 0600 if it does not exist.
+/// Writes a file, creating it with mode 0600 if it does not exist.
 ///
 /// # Errors
-/// If the file system refuses.
+/// If a system call fails.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     options().write(true).create(true).truncate(true).open(path)?.write_all(contents)
 }
 
-/// Takes the rights of others away from a directory: earlier versions left them. Returns whether there were any.
+/// Removes others' permissions from a directory, which earlier versions granted. Returns whether there were any.
 ///
 /// # Errors
-/// If the file system refuses, for example because the directory is not this user's.
+/// If a system call fails, for example because the directory belongs to another user.
 pub fn close_to_others(directory: &Path) -> io::Result<bool> {
     let mode = fs::metadata(directory)?.permissions().mode();
     if mode & OTHERS == 0 {

@@ -1,7 +1,8 @@
-//! Reads a journal that a replica may be writing at the same time.
+//! Reading of a journal that a replica may be writing at the same time.
 //!
 //! Segments are read one after the other, while the replica appends to the last, adds new ones and removes the first.
-//! The result may look damaged, but looks different a moment later, unlike real damage. Nothing is written or locked.
+//! The result may look damaged, but unlike real damage, it looks different a moment later. Nothing is written or
+//! locked.
 
 use crate::directory::{Directory, LOCK_FILE};
 use crate::error::JournalError;
@@ -10,15 +11,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Readings of a journal that looks damaged in a different way each time, before the last one is returned.
+/// Maximum number of attempts to read a journal that looks damaged differently each time; then the last result is
+/// returned.
 const MAX_READINGS: usize = 20;
 
-/// Reads the journal in `directory`. `visit` receives the value that `begin` made and the records up to the first
+/// Reads the journal in `directory`. `visit` receives the value created by `begin` and the records up to the first
 /// damage, ascending by id. If the journal changes meanwhile so that its parts do not match, starts over with a new
 /// `begin`.
 ///
 /// # Errors
-/// If the operating system refuses, or a segment has another format, cluster or replica than those before it.
+/// If a system call fails, or a segment has a different format, cluster or replica than those before it.
 pub fn read<T>(
     directory: &Path,
     mut begin: impl FnMut() -> T,
@@ -40,7 +42,8 @@ pub fn read<T>(
     }
 }
 
-/// Returns the id of the process that has the journal in `directory` open to write, if the operating system reports it.
+/// Returns the id of the process that has opened the journal in `directory` for writing, if the operating system
+/// reports it.
 pub fn holder(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;

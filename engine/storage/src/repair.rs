@@ -1,4 +1,4 @@
-//! Tools for operators: inspecting a journal, and cutting off its damaged part.
+//! Tools for operators: inspecting a journal, and removing its damaged part.
 
 use crate::directory::Directory;
 use crate::error::JournalError;
@@ -17,13 +17,13 @@ pub struct Inspection {
     pub identity: Option<Identity>,
     /// Segments up to the damage, if any.
     pub segments: Vec<SegmentSummary>,
-    /// Readable records.
+    /// Number of readable records.
     pub records: u64,
-    /// Remains, at the end, of a write that was interrupted or is under way.
+    /// Remains, at the end, of a write that was interrupted or is in progress.
     pub torn: Option<Cut>,
     /// The reason why the journal is refused.
     pub damage: Option<JournalError>,
-    /// A repair has cut the journal, and no replica has accepted that yet.
+    /// Whether a repair has cut the journal and no replica has accepted the repair yet.
     pub repaired: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct SegmentSummary {
     /// Length of the file.
     pub bytes: u64,
     pub used_bytes: u64,
-    /// Readable records.
+    /// Number of readable records.
     pub records: u64,
     pub first_id: Option<u64>,
     pub last_id: Option<u64>,
@@ -45,13 +45,13 @@ pub struct SegmentSummary {
 pub struct RepairReport {
     /// `None` if no segment header could be read.
     pub identity: Option<Identity>,
-    /// The damage that was found; if `None`, nothing was changed.
+    /// The damage found; if `None`, nothing was changed.
     pub damage: Option<JournalError>,
-    /// Records that are kept.
+    /// Number of records kept.
     pub records: u64,
-    /// The highest id that is kept.
+    /// The highest id kept.
     pub last_id: Option<u64>,
-    /// Files that hold everything that was cut off.
+    /// Files that contain everything that was removed.
     pub saved: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn inspect(directory: &Path, visit: &mut dyn FnMut(u64, &[u8])) -> Result<In
     inspect_medium(&Directory::look(directory), visit)
 }
 
-/// Does what [`inspect`] does, on any medium.
+/// Inspects a journal on any medium, like [`inspect`].
 pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Inspection, JournalError> {
     let found = survey(medium, None, visit)?;
     let segments: Vec<SegmentSummary> = found
@@ -94,8 +94,8 @@ pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) 
     })
 }
 
-/// Repairs the journal in `directory` so that it opens again: keeps the records before the first damage and saves the
-/// rest to files beside it, with names that end in `aside-N`.
+/// Repairs the journal in `directory` so that it opens again: keeps the records before the first damage, and moves the
+/// rest to files in the same directory whose names end in `aside-N`.
 ///
 /// The lost records may be promises. The journal remembers this, as [`crate::Recovery::repaired`], until the replica
 /// accepts it. An interrupted repair can be repeated.
@@ -107,7 +107,7 @@ pub fn repair(directory: &Path) -> Result<RepairReport, JournalError> {
     repair_medium(&Directory::open(directory, Fsync::Always, Flush::default())?)
 }
 
-/// Does what [`repair`] does, on any medium.
+/// Repairs a journal on any medium, like [`repair`].
 pub fn repair_medium<M: Medium>(medium: &M) -> Result<RepairReport, JournalError> {
     let found = survey(medium, None, &mut |_, _| {})?;
     let last = found.segments.last().map(|segment| &segment.scan);
@@ -134,8 +134,8 @@ fn aside(name: &str, attempt: u32) -> String {
     format!("{name}.aside-{attempt}")
 }
 
-/// Saves everything after the break, then cuts it off. Later segments go first, in descending order, so that the
-/// journal is refused as before until the cut itself.
+/// Saves everything after the break, then removes it. Later segments are removed first, in descending order, so that
+/// the journal is refused as before until the cut itself.
 fn cut<M: Medium>(
     medium: &M,
     found: &Survey,

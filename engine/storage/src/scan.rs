@@ -1,8 +1,8 @@
-//! Reads a segment, and distinguishes the remains of an interrupted write from damage.
+//! Reading of a segment, which distinguishes the remains of an interrupted write from damage.
 //!
 //! A group is written only after the previous one is durable. So an incomplete group can be the remains of an
 //! interrupted write only if nothing was written after it, and if one of its sectors still has its earlier mark. Every
-//! other incomplete group was whole once and is damaged.
+//! other incomplete group was complete once and is damaged.
 
 use crate::format::{
     GROUP_HEADER_BYTES, GroupHeader, SECTOR_BYTES, SegmentHeader, check_marks, decode_record, is_blank, is_touched,
@@ -11,21 +11,21 @@ use crate::format::{
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Content of a segment after its last whole group.
+/// Content of a segment after its last complete group.
 #[derive(Debug)]
 pub(crate) enum Tail {
     /// Nothing was written in this life of the file.
     Clean,
     /// Remains of an interrupted write up to `end`, and nothing after them.
     Torn { end: usize },
-    /// A group that was whole once.
+    /// A group that was complete once.
     Damaged(Damage),
 }
 
 /// Damage in a segment.
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// In bytes from the beginning of the segment.
+    /// In bytes from the start of the segment.
     pub offset: usize,
     pub what: String,
     /// Records of the damaged group that precede the damage.
@@ -39,15 +39,15 @@ pub(crate) fn damage(offset: usize, what: String) -> Damage {
 /// Content of a segment.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// End of the whole groups.
+    /// End of the complete groups.
     pub end: usize,
-    /// Sequence number that the next group must have; unknown if no group precedes it.
+    /// Sequence number required of the next group; unknown if no group precedes it.
     pub next_sequence: Option<u64>,
     pub records: u64,
     pub first_id: Option<u64>,
     /// Last id in this segment, or in earlier ones if this one has none.
     pub last_id: Option<u64>,
-    /// Place of the last whole group.
+    /// Position of the last complete group.
     pub last_group: Option<Range<usize>>,
     pub tail: Tail,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Before {
     pub last_id: Option<u64>,
 }
 
-/// Reads the segment `image` with the header `segment`. `visit` receives each record of a whole group.
+/// Reads the segment `image` with the header `segment`. `visit` receives each record of a complete group.
 pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit: &mut dyn FnMut(u64, &[u8])) -> Scan {
     let Before { next_sequence, last_id } = before;
     let mut scan = Scan {
@@ -135,8 +135,8 @@ fn check_header<'a>(
     rest.get(..bytes).ok_or_else(|| format!("a group of {bytes} bytes extends beyond the segment"))
 }
 
-/// Finds the records in the content of a group. The error is the offset on disk and the kind of the damage; `spans`
-/// then has the records before it.
+/// Finds the records in the content of a group. The error is the offset on disk and the kind of the damage; then
+/// `spans` contains the records before it.
 fn read_group(
     content: &[u8],
     header: &GroupHeader,
@@ -189,7 +189,8 @@ fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, nex
     }
 }
 
-/// Returns the offset, from `from` on, of a group that was written after the one with the sequence number `expected`.
+/// Returns the offset, at or after `from`, of a group that was written after the one with the sequence number
+/// `expected`.
 fn later_group(image: &[u8], from: usize, segment: &SegmentHeader, expected: Option<u64>) -> Option<usize> {
     (from..image.len()).step_by(SECTOR_BYTES).find(|at| {
         GroupHeader::decode(&image[*at..], segment.life).is_some_and(|header| {
@@ -198,7 +199,7 @@ fn later_group(image: &[u8], from: usize, segment: &SegmentHeader, expected: Opt
     })
 }
 
-/// Returns the end of the last sector from `start` on that was written in the life `life`, or `start`.
+/// Returns the end of the last sector at or after `start` that was written in the life `life`, or `start`.
 pub(crate) fn touched_end(image: &[u8], start: usize, life: u8) -> usize {
     let untouched = image[start..].rchunks_exact(SECTOR_BYTES).take_while(|sector| !is_touched(sector, life)).count();
     image.len() - untouched * SECTOR_BYTES

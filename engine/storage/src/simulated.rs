@@ -1,4 +1,4 @@
-//! A disk in memory that fails as disks do, driven by a seed, for tests and simulators.
+//! A disk in memory that simulates disk failures, driven by a seed, for tests and simulators.
 
 use crate::format::SECTOR_BYTES;
 use crate::medium::{Medium, MediumFile};
@@ -17,16 +17,17 @@ const MAX_UNSYNCED: usize = 64;
 pub struct Faults {
     /// Duration of each write and sync in nanoseconds, drawn uniformly from this range.
     pub latency_ns: Range<u64>,
-    /// The writing thread sleeps for the latency. Otherwise it is only added up, for [`SimulatedDisk::take_busy`].
+    /// Whether the writing thread sleeps for the latency. Otherwise it is only added up, for
+    /// [`SimulatedDisk::take_busy`].
     pub sleep: bool,
-    /// Share of writes that fail with an I/O error after writing a part.
+    /// Rate of writes that fail with an I/O error after writing a part, per million.
     pub errors_per_million: u32,
-    /// Maximum size of all files.
+    /// Maximum size of all files, in bytes.
     pub capacity_bytes: Option<u64>,
-    /// The file system has become read-only.
+    /// Whether the file system has become read-only.
     pub read_only: bool,
     /// The power fails after this many more bytes; creating, renaming or removing a file counts as one byte. The write
-    /// under way is torn at that byte, or leaves any of its sectors.
+    /// in progress is torn at that byte, or leaves any subset of its sectors.
     pub power_fails_after_bytes: Option<u64>,
 }
 
@@ -46,7 +47,7 @@ struct Content {
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
-/// Overwrites `content` with `data` from `offset` on.
+/// Overwrites `content` with `data` at `offset`.
 fn put(content: &mut [u8], offset: usize, data: &[u8]) {
     content[offset..offset + data.len()].copy_from_slice(data);
 }
@@ -58,7 +59,7 @@ struct Disk {
     names: Names,
     /// The durable names, and the names after each later change.
     past_names: Vec<Names>,
-    /// By the number that [`Names`] gives.
+    /// By the number in [`Names`].
     files: Vec<Content>,
     faults: Faults,
     down: bool,
@@ -67,7 +68,7 @@ struct Disk {
 }
 
 impl SimulatedDisk {
-    /// Makes an empty disk without faults that draws random numbers from `seed`.
+    /// Creates an empty disk without faults that draws random numbers from `seed`.
     pub fn new(seed: u64, fsync: Fsync) -> SimulatedDisk {
         let disk = Disk { random: seed, past_names: vec![Names::new()], ..Disk::default() };
         SimulatedDisk { disk: Arc::new(Mutex::new(disk)), fsync }
@@ -87,8 +88,8 @@ impl SimulatedDisk {
         std::mem::take(&mut self.lock().busy)
     }
 
-    /// Cuts the power, unless it has failed already, and returns the disk found afterwards: it has a random part of the
-    /// unsynced data and no faults. This disk stays down.
+    /// Cuts the power, unless it has failed already, and returns the disk as found afterwards, with a random part of
+    /// the unsynced data and without faults. This disk stays down.
     pub fn lose_power(&self) -> SimulatedDisk {
         let mut disk = self.lock();
         disk.down = true;
@@ -128,7 +129,7 @@ impl SimulatedDisk {
         true
     }
 
-    /// Returns the content of the file `name` as a process reads it.
+    /// Returns the content of the file `name` as read by a process.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         let disk = self.lock();
         disk.names.get(name).map(|file| disk.files[*file].cached.clone())
@@ -223,7 +224,7 @@ impl Disk {
         self.faults.sleep.then_some(latency)
     }
 
-    /// Performs a part of a write: its beginning up to `at`, or any of its sectors.
+    /// Performs a part of a write: its beginning up to `at`, or any subset of its sectors.
     fn tear(&mut self, into: &mut [u8], offset: usize, data: &[u8], at: Option<usize>) {
         if self.draw() & 1 == 0 {
             let end = at.unwrap_or_else(|| self.below(data.len() + 1));
@@ -251,7 +252,7 @@ impl Disk {
             self.tear(&mut content.durable, offset, data, left);
             Err(error)
         } else if self.draw() % 1_000_000 < u64::from(self.faults.errors_per_million) {
-            // As with a failed writeback: the cache has all of the data, the disk a part.
+            // As with a failed writeback: the cache contains all of the data, the disk a part.
             self.tear(&mut content.durable, offset, data, None);
             put(&mut content.cached, offset, data);
             Err(io::Error::from_raw_os_error(libc::EIO))

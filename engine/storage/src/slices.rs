@@ -1,10 +1,10 @@
 //! Short time slices for the writer thread, so that it runs as soon as the disk has answered.
 //!
 //! A thread that wakes up on a busy processor waits until the running thread has used up its slice: up to a scheduler
-//! tick, 4 ms at 250 Hz, thirty times as long as the disk took. Linux 6.12 and later runs a thread first if it asks for
-//! shorter slices. The thread gets no larger share of the processor and needs no privileges.
+//! tick, 4 ms at 250 Hz, thirty times the duration of the disk write. Linux 6.12 and later runs a thread first if it
+//! requests shorter slices. The thread gets no larger share of the processor and needs no privileges.
 
-/// Time slice of the writer thread in nanoseconds: about as long as it takes to hand a group to the disk.
+/// Time slice of the writer thread in nanoseconds: about the time needed to pass a group to the disk.
 #[cfg(target_os = "linux")]
 const SLICE_NS: u64 = 100_000;
 
@@ -24,8 +24,8 @@ struct Attributes {
     period: u64,
 }
 
-/// Requests short slices for the calling thread. Does nothing if the kernel has none or the thread has a special
-/// policy.
+/// Requests short slices for the calling thread. Does nothing if the kernel does not support them or the thread has a
+/// special policy.
 #[cfg(target_os = "linux")]
 pub(crate) fn request_short_slices() {
     let size = size_of::<Attributes>() as u32;
@@ -39,6 +39,6 @@ pub(crate) fn request_short_slices() {
     }
 }
 
-/// Does nothing: only Linux has short slices.
+/// Does nothing: only Linux supports short slices.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn request_short_slices() {}

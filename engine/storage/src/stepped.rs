@@ -44,7 +44,7 @@ impl<M: Medium> SteppedJournal<M> {
         &self.recovery
     }
 
-    /// Returns whether committed records wait to be written.
+    /// Returns whether committed records are waiting to be written.
     pub fn is_waiting(&self) -> bool {
         !self.committed.is_empty() && self.failure.is_none()
     }

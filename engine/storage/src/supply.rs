@@ -1,4 +1,4 @@
-//! New segments: the files of truncated segments, reused as they are, or new files full of zeros.
+//! Supply of new segments: files of truncated segments, reused without zeroing, or new files filled with zeros.
 
 use crate::account;
 use crate::error::JournalError;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::thread::{self, JoinHandle};
 
-/// Segment that has its name but no group.
+/// A named segment without groups.
 pub(crate) struct Empty<F> {
     pub file: F,
     pub life: u8,
@@ -29,13 +29,13 @@ enum Next<F> {
     Preparing(JoinHandle<Result<Empty<F>, JournalError>>),
 }
 
-/// Makes segments, ahead of time if allowed. A file is added only if none waits for reuse, so all files together never
-/// take more room than the segments in use plus the next one.
+/// Prepares segments, ahead of time if allowed. A file is added only if none is available for reuse, so all files
+/// together never take more space than the segments in use plus the next one.
 pub(crate) struct Supply<M: Medium> {
     medium: M,
     identity: Identity,
     segment_bytes: u64,
-    /// A thread prepares segments; otherwise [`Supply::take`] does.
+    /// Whether a thread prepares segments; otherwise [`Supply::take`] does.
     ahead: bool,
     next: Next<M::File>,
     retired: VecDeque<Retired>,
@@ -46,12 +46,13 @@ impl<M: Medium> Supply<M> {
         Supply { medium, identity, segment_bytes, ahead, next: Next::None, retired: VecDeque::new() }
     }
 
-    /// Takes over a segment that an earlier process prepared.
+    /// Takes over a segment prepared by an earlier process.
     pub fn adopt(&mut self, next: Empty<M::File>) {
         self.next = Next::Ready(next);
     }
 
-    /// Starts to prepare the next segment, `index`, unless this is done or under way. `room` allows adding a file.
+    /// Starts preparing the next segment, `index`, unless it is prepared or in preparation. `room` allows adding a
+    /// file.
     pub fn prepare_ahead(&mut self, index: u64, room: bool) {
         let is_idle = matches!(self.next, Next::None);
         if !self.ahead || !is_idle || (self.retired.is_empty() && !room) {
@@ -59,7 +60,7 @@ impl<M: Medium> Supply<M> {
         }
         let (medium, retired, header) = (self.medium.clone(), self.retired.pop_front(), self.header(index));
         let thread = thread::Builder::new().name("journal-ahead".to_owned());
-        // If no thread starts, the segment is prepared when it is needed.
+        // If no thread can be started, the segment is prepared when it is needed.
         if let Ok(handle) = account::spawn(thread, move || prepare(&medium, header, retired)) {
             self.next = Next::Preparing(handle);
         }
@@ -69,7 +70,7 @@ impl<M: Medium> Supply<M> {
     pub fn take(&mut self, index: u64, room: bool) -> Result<Option<Empty<M::File>>, JournalError> {
         let next = match std::mem::replace(&mut self.next, Next::None) {
             Next::Ready(next) => Some(next),
-            // Retry after a failure: there may be room on the disk by now.
+            // Retry after a failure: the disk may have free space by now.
             Next::Preparing(thread) => thread.join().expect("preparing a segment does not panic").ok(),
             Next::None => None,
         };
@@ -106,7 +107,7 @@ impl<M: Medium> Drop for Supply<M> {
     }
 }
 
-/// Makes a segment with only its header, which is complete before the file gets its name.
+/// Creates a segment with only its header, which is complete before the file gets its name.
 fn prepare<M: Medium>(
     medium: &M,
     header: SegmentHeader,

@@ -1,17 +1,17 @@
-//! Reads all segments of a medium in order, and finds the place where their chain breaks.
+//! Reads all segments of a medium in order, and locates the break of their chain.
 
 use crate::error::JournalError;
 use crate::format::{BadHeader, FORMAT, GroupHeader, Identity, SECTOR_BYTES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
 use crate::scan::{Before, Damage, Scan, Tail, damage, scan, touched_end};
 
-/// File that marks a journal as cut by a repair.
+/// Name of the file that marks a journal as cut by a repair.
 pub(crate) const REPAIRED_MARK: &str = "repaired";
 
 const SEGMENT_SUFFIX: &str = ".segment";
-/// Suffix of a segment that is being prepared; removed after a crash.
+/// Suffix of a segment in preparation; removed after a crash.
 const PREPARING_SUFFIX: &str = ".preparing";
-/// Suffix of a truncated segment's file that waits to be reused; removed if an earlier process left it.
+/// Suffix of a truncated segment's file kept for reuse; removed if an earlier process left it behind.
 const RETIRED_SUFFIX: &str = ".retired";
 
 pub(crate) fn segment_name(index: u64) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn names<M: Medium>(medium: &M) -> Result<Vec<String>, JournalError> 
     medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))
 }
 
-/// Returns whether an earlier process left this file behind, so that it is useless.
+/// Returns whether this file is a useless leftover of an earlier process.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.ends_with(PREPARING_SUFFIX) || name.ends_with(RETIRED_SUFFIX)
 }
@@ -41,7 +41,7 @@ fn segment_index(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|index| segment_name(*index) == name)
 }
 
-/// Segment that could be read.
+/// A readable segment.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub index: u64,
@@ -50,12 +50,12 @@ pub(crate) struct Found {
     pub scan: Scan,
 }
 
-/// Place where the chain of segments breaks.
+/// Break of the chain of segments.
 #[derive(Debug)]
 pub(crate) struct Break {
     /// The segment, which may be missing.
     pub index: u64,
-    /// End of its whole groups; zero if the segment is missing or its header is damaged.
+    /// End of its complete groups; zero if the segment is missing or its header is damaged.
     pub end: usize,
     pub damage: Damage,
 }
@@ -79,7 +79,7 @@ impl Survey {
         self.broken.as_ref().map(|broken| corrupt(medium, broken.index, &broken.damage))
     }
 
-    /// Returns the position in `segments` of the one being written: the last that is in use, or else the first.
+    /// Returns the index in `segments` of the one being written: the last that is in use, or else the first.
     pub fn active(&self) -> usize {
         self.segments.iter().rposition(|found| !found.scan.is_unused()).unwrap_or(0)
     }
@@ -121,8 +121,8 @@ impl Survey {
         Ok(broken)
     }
 
-    /// Returns the damage in earlier segments that the use of this one, `image`, reveals: they were whole when it
-    /// began.
+    /// Returns damage in earlier segments that is revealed because this segment, `image`, is in use: the earlier ones
+    /// were complete when it began.
     fn break_before(&self, image: &[u8], life: u8) -> Option<Break> {
         let last = self.segments.last()?;
         if touched_end(image, SECTOR_BYTES, life) == SECTOR_BYTES {
@@ -148,7 +148,7 @@ pub(crate) fn corrupt<M: Medium>(medium: &M, index: u64, damage: &Damage) -> Jou
     JournalError::Corrupt { file, offset: damage.offset as u64, what: damage.what.clone() }
 }
 
-/// Reads every segment on `medium`. `visit` receives the records of all whole groups before the first break.
+/// Reads every segment on `medium`. `visit` receives the records of all complete groups before the first break.
 pub(crate) fn survey<M: Medium>(
     medium: &M,
     expected: Option<Identity>,
@@ -166,7 +166,7 @@ pub(crate) fn survey<M: Medium>(
     Ok(survey)
 }
 
-/// Reads a segment. The inner result holds its bytes and its header, or its damage.
+/// Reads a segment. The inner result contains its bytes and its header, or its damage.
 pub(crate) fn read_segment<M: Medium>(
     medium: &M,
     index: u64,

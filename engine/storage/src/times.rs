@@ -1,19 +1,19 @@
-//! How long the latest writes of a journal took.
+//! Durations of a journal's latest writes.
 
 use quorate_types::status::WriteTimes;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Number of writes whose times are kept.
+/// Number of writes whose durations are kept.
 const KEPT_WRITES: usize = 1024;
 
-/// Times of the latest writes, by one thread, which any thread can read.
+/// Durations of the latest writes, recorded by one thread and readable by any.
 pub(crate) struct Times {
     began: Instant,
-    /// Time of each of the latest writes, in microseconds, at its number modulo their count.
+    /// Durations of the latest writes in microseconds, as a ring indexed by the write's number.
     latest_us: Box<[AtomicU32]>,
     writes: AtomicU64,
-    /// Begin of the write under way, in microseconds after `began` and one more; 0 if there is none.
+    /// Start of the write in progress, in microseconds after `began`, plus one; 0 if there is none.
     under_way: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl Times {
         self.began.elapsed().as_micros() as u64 + 1
     }
 
-    /// Performs a write and keeps its time.
+    /// Performs a write and records its duration.
     pub fn measure<T>(&self, write: impl FnOnce() -> T) -> T {
         let start = self.now_us();
         self.under_way.store(start, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! An account counts the time of its own threads only, including threads that have ended.
+//! An account counts only the time of its own threads, including ended ones.
 
 use quorate_storage::{CpuAccount, account};
 use std::hint::black_box;
@@ -41,7 +41,7 @@ fn ended_threads_and_descendants_count() {
         }
     });
     let known = entered.join().expect("the thread ends");
-    // `known` leaves out the little that a thread does before and after its work.
+    // `known` omits the little that a thread does before and after its work.
     let ratio = account.spent_ns() as f64 / known as f64;
     assert!((1.0..1.1).contains(&ratio), "{ratio}");
 }

@@ -1,4 +1,4 @@
-//! After a power failure at any byte, the journal holds all durable records, and a prefix of the appended ones.
+//! After a power failure at any byte, the journal contains all durable records, and a prefix of the appended ones.
 
 use crate::common::{Stepped, disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
@@ -8,11 +8,11 @@ use quorate_storage::{Faults, FileJournal, Journal, Medium, SimulatedDisk, repai
 /// Offset of the life in the segment header.
 const LIFE_AT: usize = 12;
 
-/// The operations on a journal so far, and its answers.
+/// The operations on a journal so far, and the results.
 #[derive(Default)]
 struct Model {
     appended: Vec<(u64, Bytes)>,
-    /// The highest id that was reported durable, in any life.
+    /// The highest id reported durable, in any life.
     durable: Option<u64>,
     first_kept: u64,
 }
@@ -98,7 +98,7 @@ fn reopen(mut disk: SimulatedDisk, failures: &[u64]) -> (SimulatedDisk, Stepped)
     (disk, journal)
 }
 
-/// An operation; about `truncations` of ten truncate.
+/// An operation; about `truncations` in ten truncate.
 fn operation(truncations: u32) -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0..3u64, prop_oneof![0..40usize, 0..600usize, Just(1400)])
@@ -182,7 +182,7 @@ fn script() -> Vec<Operation> {
     rounds(6, 3, 4)
 }
 
-/// Operations that reuse the files of truncated segments again and again.
+/// Operations that repeatedly reuse the files of truncated segments.
 fn wearing_script() -> Vec<Operation> {
     rounds(14, 2, 1)
 }
@@ -202,7 +202,7 @@ fn rounds(rounds: usize, truncate_every: usize, back: u64) -> Vec<Operation> {
 }
 
 /// Performs the script with a power failure at each of its bytes in turn. Returns the number of bytes, and how often
-/// opening the journal cut something off.
+/// opening the journal removed something.
 fn fail_at_every_byte(script: &[Operation]) -> (u64, u32) {
     let (mut after, mut torn, mut complete) = (0, 0, 0);
     while complete == 0 {
@@ -241,8 +241,8 @@ fn the_power_may_fail_at_every_byte_of_reused_files() {
     fail_at_every_byte(&wearing_script());
 }
 
-/// Cuts the power at each of `powers`, and then at every byte of reopening the journal. Returns how often opening cut
-/// something off.
+/// Cuts the power at each of `powers`, and then at every byte of reopening the journal. Returns how often opening
+/// removed something.
 fn fail_while_remains_are_cut(script: &[Operation], powers: impl Iterator<Item = u64>) -> u32 {
     let mut cuts = 0;
     for (seed, power) in powers.enumerate() {

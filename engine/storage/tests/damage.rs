@@ -1,4 +1,4 @@
-//! Damage to durable records is refused with its place, and repaired only on request.
+//! Damage to durable records is refused with its location, and repaired only on request.
 
 use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
@@ -22,7 +22,7 @@ fn written(groups: usize) -> SimulatedDisk {
     disk
 }
 
-/// Returns the file and offset that opening refuses.
+/// Returns the file and offset in the error of opening.
 fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     match open(disk).map(drop).unwrap_err() {
         JournalError::Corrupt { file, offset, .. } => (file, offset),
@@ -106,7 +106,7 @@ fn a_group_lost_at_the_end_of_a_segment_is_detected_by_the_next_segment() {
 #[test]
 fn a_repair_keeps_the_records_before_the_damage_even_in_the_same_group() {
     let disk = written(4);
-    // The third record of the group at 1024, behind a header of 32 bytes and two records of 116.
+    // The third record of the group at 1024, after a 32-byte header and two 116-byte records.
     assert!(disk.flip(FIRST, 1024 + 32 + 2 * 116 + 20, 0x10));
     let saved = disk.content(FIRST).unwrap()[1024..].to_vec();
     assert_eq!(refusal(&disk), (format!("simulated/{FIRST}"), 1024 + 32 + 2 * 116));

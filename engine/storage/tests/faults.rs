@@ -1,4 +1,4 @@
-//! When the disk fails, the journal fails for good, gives the reason, and reports nothing more as durable.
+//! After a disk failure, the journal fails permanently, reports the reason, and reports nothing more as durable.
 
 use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;

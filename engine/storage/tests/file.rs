@@ -1,4 +1,4 @@
-//! Real files: reopening, truncation, locking, identity, both ways of flushing, and the writer thread.
+//! Real files: reopening, truncation, locking, identity, both flush methods, and the writer thread.
 
 use crate::common::{identity, ids, kept, record, small};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// Directory that is removed after the test.
+/// Directory removed after the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -23,7 +23,7 @@ impl Temporary {
         Temporary(path)
     }
 
-    /// Counts the files by inode, so that a file renamed meanwhile counts once.
+    /// Counts the files by inode, so that a file renamed during counting counts once.
     fn files(&self) -> usize {
         let entries = fs::read_dir(&self.0).unwrap();
         entries.map(|entry| entry.unwrap().ino()).collect::<BTreeSet<_>>().len()
@@ -98,7 +98,7 @@ fn truncation_removes_whole_segments_and_makes_room() {
     for group in 0..200 {
         write(&mut journal, group * 3..group * 3 + 3);
         journal.truncate((group * 3).saturating_sub(9)).unwrap();
-        // Including files waiting to be reused, and the lock.
+        // Including files kept for reuse, and the lock.
         assert!(directory.files() <= 8 + 1);
     }
     assert_eq!(ids(&journal), (588..600).collect::<Vec<_>>(), "exactly the records from the last truncation on");
@@ -167,7 +167,7 @@ fn a_damaged_file_is_refused_with_its_path_and_repaired() {
     file.read_exact_at(&mut byte, 700).unwrap();
     file.write_all_at(&[byte[0] ^ 1], 700).unwrap();
     let error = FileJournal::open(&directory.0, identity(), &small()).map(drop).unwrap_err().to_string();
-    // The second record of the group at 512, behind 32 and 116 bytes.
+    // The second record of the group at 512, after 32 and 116 bytes.
     for part in [path.to_str().unwrap(), "byte 660", "--repair"] {
         assert!(error.contains(part), "{error}");
     }

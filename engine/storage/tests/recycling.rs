@@ -1,5 +1,5 @@
-//! The files of truncated segments are reused as they are. Their old content never counts as records, and torn writes
-//! over it are distinguished from damage.
+//! The files of truncated segments are reused without zeroing. Their old content never counts as records, and torn
+//! writes over it are distinguished from damage.
 
 use crate::common::{Stepped, disk, ids, kept, open, record, write};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ const SECTOR_BYTES: usize = 512;
 const LIFE_AT: usize = 12;
 /// Maximum number of uses of a file.
 const MAX_LIVES: u8 = 63;
-/// Lengths of records that make groups of one, two and all three sectors of a segment.
+/// Record lengths that produce groups of one, two and all three sectors of a segment.
 const ONE_SECTOR: usize = 400;
 const TWO_SECTORS: usize = 900;
 const THREE_SECTORS: usize = 1400;
@@ -44,7 +44,7 @@ fn put(disk: &SimulatedDisk, name: &str, content: &[u8]) {
     disk.open(name).unwrap().write(0, content).unwrap();
 }
 
-/// Makes a journal that was truncated after each of its `records`, so that its files were reused again and again.
+/// Creates a journal that was truncated after each of its `records`, so that its files were reused repeatedly.
 fn worn(lengths: &[usize], records: u64) -> (SimulatedDisk, Stepped) {
     let disk = disk(5);
     let mut journal = open(&disk).unwrap();
@@ -55,7 +55,7 @@ fn worn(lengths: &[usize], records: u64) -> (SimulatedDisk, Stepped) {
     (disk, journal)
 }
 
-/// A write: the disk before it, the segment it goes to, and that segment's content after it.
+/// A write: the disk before it, the segment that it modifies, and that segment's content after it.
 struct Write {
     before: SimulatedDisk,
     segment: String,
@@ -63,7 +63,7 @@ struct Write {
 }
 
 impl Write {
-    /// Returns the disk if the write reaches only the bytes for which `arrives` is true.
+    /// Returns the disk after a write of which only the bytes selected by `arrives` arrived.
     fn torn(&self, arrives: impl Fn(usize) -> bool) -> SimulatedDisk {
         let disk = self.before.duplicate();
         let mut content = disk.content(&self.segment).unwrap();
@@ -91,7 +91,7 @@ fn first_write(lengths: &[usize], records: u64) -> Option<Write> {
     Some(Write { before, segment, after })
 }
 
-/// Opens a journal in which the write of record `next` was torn and checks that nothing else changed. Then writes
+/// Opens a journal in which the write of record `next` was torn, and checks that nothing else changed. Then writes
 /// another record in its place, and tears that write too.
 fn check_torn_write(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) -> bool) {
     let mut journal = open(disk).unwrap_or_else(|error| panic!("an interrupted write is not damage: {error}"));
@@ -158,7 +158,7 @@ fn a_flipped_bit_in_a_reused_file_is_refused_or_harmless() {
                         assert_eq!(kept(&journal).last(), Some(&(records - 1, record(records - 1, last))), "byte {at}");
                     }
                     Err(JournalError::Corrupt { offset, .. }) => {
-                        // Behind the last group only this mark could begin another group.
+                        // After the last group, only this mark could begin another group.
                         assert!(at < end || at == end + SECTOR_BYTES - 1, "byte {at}");
                         let begin = [0, SECTOR_BYTES, last_group, end].into_iter().rfind(|begin| *begin <= at).unwrap();
                         assert!(

@@ -1,4 +1,4 @@
-//! How long writes take: percentiles of the latest, and a write that does not end.
+//! Durations of writes: percentiles of the latest, and a write that does not end.
 
 use crate::common::{disk, identity, record, small};
 use quorate_storage::{FileJournal, Journal, Medium, MediumFile, SimulatedDisk, SimulatedFile};

@@ -1,17 +1,17 @@
-//! The commands and results of the key-value store. Each has one encoding: a byte for the kind, then the fields; byte
-//! strings follow their length in four bytes. Decoded values borrow from the input.
+//! Commands and results of the key-value store. Each has one encoding: a byte for the kind, then the fields; byte
+//! strings have a four-byte length prefix. Decoded values borrow from the input.
 
 use quorate_types::DecodeError;
 use quorate_types::codec::DecodeReason;
 
-/// Maximum size of a key.
+/// Maximum size of a key, in bytes.
 pub const MAX_KEY_BYTES: usize = 4 << 10;
-/// Maximum size of a value.
+/// Maximum size of a value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
-/// Maximum number of pairs in the answer to one scan.
+/// Maximum number of pairs in the result of one scan.
 pub const MAX_SCAN_PAIRS: u32 = 10_000;
-/// A scan ends once its pairs take this many bytes. The last pair is complete, so an answer may exceed this by one pair
-/// and a header.
+/// Bytes of pairs after which a scan ends. The last pair is complete, so a result may exceed this by one pair and a
+/// header.
 pub const MAX_SCAN_BYTES: usize = 512 << 10;
 
 const PUT: u8 = 1;
@@ -28,7 +28,7 @@ const MALFORMED: u8 = 4;
 const FULL: u8 = 5;
 const PAGE: u8 = 6;
 
-/// Command of a client to the store.
+/// A client's command to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyValueCommand<'a> {
     /// Writes a value: [`KeyValueResult::Done`].
@@ -40,7 +40,7 @@ pub enum KeyValueCommand<'a> {
     /// Reads and replaces a value in one step (YCSB's workload F): [`KeyValueResult::Value`] with the old value, or
     /// [`KeyValueResult::Absent`]. The new value is written in either case.
     ReadModifyWrite { key: &'a [u8], value: &'a [u8] },
-    /// Writes a value if the present one is `expected`, where `None` means absent: [`KeyValueResult::Done`], or else
+    /// Writes a value if the current one is `expected`, where `None` means absent: [`KeyValueResult::Done`], or else
     /// [`KeyValueResult::Conflict`].
     CompareAndSwap { key: &'a [u8], expected: Option<&'a [u8]>, value: &'a [u8] },
     /// Reads up to `limit` pairs, 1 to [`MAX_SCAN_PAIRS`], ascending by key, from the key `from` (inclusive) to `to`
@@ -113,19 +113,19 @@ impl<'a> KeyValueCommand<'a> {
 /// Result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyValueResult<'a> {
-    /// Success. Encoded as no bytes, so that the results of a bundle of writes are short.
+    /// Success. Encoded as zero bytes, so that the results of a bundle of writes are short.
     Done,
     /// The old value.
     Value(&'a [u8]),
     /// The key is absent.
     Absent,
-    /// Nothing was written, because this value was there instead of the expected one.
+    /// Nothing was written, because the store contained this value instead of the expected one.
     Conflict(Option<&'a [u8]>),
     /// The command is invalid, or a key or a value is too long; [`KeyValueCommand::decode`] returns the reason.
     Malformed,
     /// Nothing was written, because the store has reached its limit.
     Full,
-    /// The pairs that a scan found.
+    /// The pairs found by a scan.
     Page(Page<'a>),
 }
 
@@ -133,7 +133,7 @@ pub enum KeyValueResult<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page<'a> {
     pub pairs: u32,
-    /// The scan stopped at a limit, and more pairs of its range follow the last key of this page.
+    /// Whether the scan stopped at a limit, and more pairs of its range follow the last key of this page.
     pub has_more: bool,
     bytes: &'a [u8],
 }

@@ -13,17 +13,17 @@ use bytes::Bytes;
 use pairs::Pairs;
 use quorate_types::{Command, Decoder};
 
-/// The name in configurations and snapshots.
+/// The name used in configurations and snapshots.
 pub const NAME: &str = "kv";
-/// Maximum size of the state; each pair counts its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command that would
-/// exceed it gets the result [`KeyValueResult::Full`], on every replica.
+/// Maximum size of the state in bytes; each pair counts as its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command
+/// that would exceed it gets the result [`KeyValueResult::Full`], on every replica.
 pub const MAX_STATE_BYTES: usize = 2 << 30;
-/// Bytes that a pair counts in addition to its key and value: about the overhead of the table.
+/// Bytes counted per pair in addition to its key and value: about the overhead of the table.
 pub const PAIR_OVERHEAD_BYTES: usize = 64;
 
-/// Estimate of the time that reading a value takes, in nanoseconds.
+/// Estimated time to read a value, in nanoseconds.
 const READ_NS: u64 = 150;
-/// The same for a pair of a scan, which is found by its key and copied.
+/// Estimated time per pair of a scan, which is looked up by its key and copied, in nanoseconds.
 const SCANNED_PAIR_NS: u64 = 200;
 
 /// Map from byte strings to byte strings.
@@ -39,12 +39,12 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    /// Makes an empty store of at most [`MAX_STATE_BYTES`].
+    /// Creates an empty store of at most [`MAX_STATE_BYTES`].
     pub fn new() -> KeyValue {
         KeyValue::with_limit(MAX_STATE_BYTES)
     }
 
-    /// Makes an empty store of at most `limit_bytes`, which must be the same on every replica.
+    /// Creates an empty store of at most `limit_bytes`, which must be the same on every replica.
     pub fn with_limit(limit_bytes: usize) -> KeyValue {
         assert!(limit_bytes <= MAX_STATE_BYTES, "a state of {limit_bytes} bytes would not fit a snapshot");
         KeyValue { pairs: Pairs::with_capacity(0), bytes: 0, limit_bytes }
@@ -58,7 +58,7 @@ impl KeyValue {
         self.len() == 0
     }
 
-    /// Returns the size of the state as [`MAX_STATE_BYTES`] counts it.
+    /// Returns the size of the state as defined by [`MAX_STATE_BYTES`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -130,8 +130,8 @@ impl Application for KeyValue {
         }
     }
 
-    /// Only what reads without writing is prepared: `Get` and `Scan`. A write may find the store full, but it is
-    /// executed at its turn, so no other command reads that.
+    /// Only commands that read without writing are prepared: `Get` and `Scan`. A write depends on whether the store is
+    /// full, but it is executed at its turn, and no other command reads the fill level.
     fn footprint<'a>(&self, command: &Command<'a>) -> Footprint<'a> {
         let Ok(command) = KeyValueCommand::decode(command.payload) else {
             return Footprint { reads: Touched::Nothing, writes: Touched::Nothing, effort_ns: 0 };
@@ -163,7 +163,7 @@ impl Application for KeyValue {
         Some(Rest::Nothing)
     }
 
-    /// Answers an encoded [`KeyValueCommand::Get`]; any other question is malformed.
+    /// Answers an encoded [`KeyValueCommand::Get`]; any other query is malformed.
     fn query(&self, question: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
         match KeyValueCommand::decode(question) {

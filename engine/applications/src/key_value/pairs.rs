@@ -1,12 +1,12 @@
 //! The pairs of the store, which can be frozen while they continue to change.
 //!
-//! Normally they are a plain hash table. Freezing keeps the table unchanged, and later writes go to a layer above it;
+//! Normally they are a plain hash table. Freezing leaves the table unchanged, and later writes go to a layer above it;
 //! freezing again begins another layer. Once no frozen state uses the table, each command moves a few changes from the
 //! oldest layer down to it, until no layer is left. So freezing takes constant time, and no command moves more than a
 //! few changes.
 //!
-//! The first scan sorts the keys, which are kept sorted from then on. A store that is never scanned does not pay for
-//! it.
+//! The first scan sorts the keys, and from then on they are kept sorted. A store that is never scanned avoids this
+//! cost.
 
 use bytes::Bytes;
 use quorate_types::Encoder;
@@ -16,13 +16,13 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Changes that a command moves down: more than it can make, so that layers become empty.
+/// Number of changes that a command moves down: more than a command can create, so that layers become empty.
 const MAX_CHANGES_MOVED_AT_ONCE: usize = 4;
 
 const NOT_SHARED: &str = "only `freeze` shares a layer, and it needs an exclusive reference";
 
 type Table = HashMap<Box<[u8]>, Box<[u8]>>;
-/// Changes by key; `None` deletes. A tree allows removing a few changes at a time cheaply.
+/// Changes by key; `None` deletes. A tree makes it cheap to remove a few changes at a time.
 type Layer = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 /// New value of a key; `None` if it was deleted.
 type Change<'a> = Option<&'a [u8]>;
@@ -112,7 +112,7 @@ impl Pairs {
         self.sorted_range(from, to).expect("the keys were just sorted")
     }
 
-    /// Returns the same if the keys are sorted already, which the first [`Pairs::range`] does.
+    /// Returns the same if the keys are already sorted, which the first [`Pairs::range`] does.
     pub fn sorted_range(&self, from: &[u8], to: Option<&[u8]>) -> Option<impl Iterator<Item = (&[u8], &[u8])>> {
         let Pairs { base, layers, sorted, .. } = self;
         let end = to.map_or(Bound::Unbounded, Bound::Excluded);
@@ -163,7 +163,7 @@ impl Pairs {
         self.plain().is_some()
     }
 
-    /// Makes sure that no frozen state holds the last layer.
+    /// Ensures that no frozen state holds the last layer.
     fn begin_layer(&mut self) {
         if self.layers.last_mut().is_none_or(|top| Arc::get_mut(top).is_none()) {
             self.layers.push(Arc::default());
@@ -240,7 +240,7 @@ impl FrozenPairs {
         }
         let age = self.layers.len();
         pairs.extend(self.base.iter().map(|(key, value)| (&**key, age, Some(&**value))));
-        // The newest change of a key comes first and wins.
+        // The newest change of a key comes first and takes precedence.
         pairs.sort_unstable_by_key(|(key, age, _)| (*key, *age));
         pairs.dedup_by_key(|(key, ..)| *key);
         let mut out = Encoder::with_capacity(8 + bytes);

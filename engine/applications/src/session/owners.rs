@@ -3,17 +3,17 @@
 use super::NOBODY;
 use std::collections::{BTreeSet, HashMap};
 
-/// Owners with more units than this are *heavy*, and lose sessions before all others. It is the size of 16 sessions, or
-/// of one with thousands of commands out of order.
+/// Maximum units of an owner before it is *heavy*, and loses sessions before all others: the size of 16 sessions, or of
+/// one with thousands of commands out of order.
 pub const FAIR_UNITS: usize = 16;
 
 /// Sessions of one owner.
 #[derive(Clone)]
 pub(super) struct Owner {
     id: u128,
-    /// The largest bound of its evicted sessions, while it has others.
+    /// The largest bound of its evicted sessions, while it has other sessions.
     pub watermark: u64,
-    /// Units that its sessions take.
+    /// Units used by its sessions.
     units: u32,
     /// Slots of its most and least recently used sessions.
     pub newest: u32,

@@ -10,7 +10,7 @@ pub const SESSION_WINDOW: u64 = 65_536;
 pub const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
 const WORD_BITS: u64 = 64;
-/// A number at most this far above a multiple of [`SEQUENCE_STRIDE`] counts as the beginning of a client's run. The
+/// A number at most this far above a multiple of [`SEQUENCE_STRIDE`] is treated as the beginning of a client's run. The
 /// bits up to there take no more than a [unit](super::UNIT_BYTES).
 const RUN_BEGINNING: u64 = 1024;
 const WINDOW_WORDS: u64 = SESSION_WINDOW / WORD_BITS;
@@ -21,16 +21,16 @@ pub(super) enum Entry {
     /// The number was not executed.
     New,
     Executed,
-    /// The number is too far behind to know.
+    /// The number is so low that its state is unknown.
     Unknown,
 }
 
 /// Executed numbers of one session.
 #[derive(Clone)]
 pub(super) struct Window {
-    /// Numbers up to the floor are not executed any more.
+    /// Numbers up to the floor are no longer executed.
     floor: u64,
-    /// Numbers up to this one are unknown; those above it, up to the floor, were executed.
+    /// The state of numbers up to this one is unknown; those above it, up to the floor, were executed.
     unknown: u64,
     /// A bit for each number above the floor, at the number modulo the ring's bits. The length is a power of two, or 0
     /// if no bit is set. Shared with frozen sessions, and copied on write.
@@ -40,7 +40,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Makes the window of a session that begins with this number. The client's other commands in flight are near it.
+    /// Creates the window of a session that begins with this number. The client's other commands in flight have numbers
+    /// near it.
     pub fn opened_by(sequence: u64) -> Window {
         let floor = match sequence {
             0..=SESSION_WINDOW => 0,
@@ -49,12 +50,12 @@ impl Window {
         Window { floor, unknown: floor, ring: Arc::default(), above: 0 }
     }
 
-    /// Returns the size of the ring.
+    /// Returns the size of the ring, in bytes.
     pub fn bytes(&self) -> usize {
         self.ring.len() * size_of::<u64>()
     }
 
-    /// Marks a number, which is at least 1, as executed. Returns its earlier state.
+    /// Marks a number, which is at least 1, as executed. Returns its previous state.
     #[inline]
     pub fn enter(&mut self, sequence: u64) -> Entry {
         if self.above == 0 && sequence == self.floor + 1 {
@@ -111,7 +112,7 @@ impl Window {
         self.ring = Arc::default();
     }
 
-    /// Raises the floor over numbers that were not executed, which now never will be, so that a lost command does not
+    /// Raises the floor past numbers that were not executed and now never will be, so that a lost command does not
     /// block its client.
     fn leave_behind(&mut self, floor: u64) {
         let span = self.ring.len() as u64 * WORD_BITS;
@@ -169,7 +170,8 @@ impl Window {
     }
 
     /// Appends the floor, the highest unknown number, the width of the ring, and a bitmap of the executed numbers above
-    /// the floor without trailing zero words. The width matters for eviction, and does not follow from the bitmap.
+    /// the floor without trailing zero words. The width is encoded because it affects eviction and cannot be derived
+    /// from the bitmap.
     pub fn encode(&self, out: &mut Encoder) {
         out.put_u64(self.floor);
         out.put_u64(self.unknown);
@@ -220,12 +222,13 @@ impl Window {
     }
 }
 
-/// Returns the word, in a ring of `words`, and the bit for a number.
+/// Returns the word index, in a ring of `words` words, and the bit for a number.
 fn place(words: usize, sequence: u64) -> (usize, u64) {
     ((sequence / WORD_BITS) as usize & (words - 1), 1 << (sequence % WORD_BITS))
 }
 
-/// Returns the number before a client's run, if this number is near the beginning of one: the run sends no smaller one.
+/// Returns the number before a client's run, if this number is near the beginning of one: the run sends no smaller
+/// number.
 fn run_start(sequence: u64) -> Option<u64> {
     let start = (sequence - 1) / SEQUENCE_STRIDE * SEQUENCE_STRIDE;
     (sequence - start <= RUN_BEGINNING).then_some(start)

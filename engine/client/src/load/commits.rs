@@ -1,13 +1,13 @@
-//! Latencies up to the commit of a bundle at one replica, which only a simulator observes.
+//! Latencies up to a bundle's commit at one replica, which only a simulator can observe.
 
 use crate::load::histogram::microseconds;
 use hdrhistogram::Histogram;
 use quorate_types::{Digest, Time};
 use std::collections::HashMap;
 
-/// Intended send times of the commands in bundles that are not committed, and the latencies of the others.
+/// Intended send times of the commands in uncommitted bundles, and the latencies of the others.
 pub struct Commits {
-    /// Times with the number of commands due then, only those in the measured window.
+    /// Times with the number of commands due then, only for those in the measured window.
     waiting: HashMap<Digest, Vec<(Time, u64)>>,
     pub latency_us: Histogram<u64>,
 }
@@ -38,10 +38,10 @@ impl Commits {
         self.record(at, &runs);
     }
 
-    /// Records the age of commands that are not committed.
+    /// Records the age of uncommitted commands.
     pub fn close(&mut self, now: Time) {
         let waiting = std::mem::take(&mut self.waiting);
-        // The order of iteration has no effect on a histogram.
+        // The iteration order has no effect on a histogram.
         waiting.into_values().for_each(|runs| self.record(now, &runs));
     }
 

@@ -26,7 +26,7 @@ pub enum Stage {
     /// The load runs, but is not measured yet.
     Warmup,
     Measure,
-    /// Nothing more is sent; the load waits for answers.
+    /// The load sends nothing more and waits for answers.
     Drain,
     Done,
 }
@@ -35,11 +35,12 @@ pub enum Stage {
 const PRELOAD_OUTSTANDING: usize = 10_000;
 /// Maximum number of lists of commands kept for reuse.
 const MAX_SPARE_LISTS: usize = 4_096;
-/// An open loop waits for a burst only if it gets this many commands. Fewer are not worth a wait.
+/// An open loop waits for a burst only if the burst collects at least this many commands. A smaller one does not
+/// justify a wait.
 const MIN_BURST_COMMANDS: u64 = 10;
-/// An open loop does not wait for more commands than this: their cost is that of many messages anyway.
+/// Maximum size of a burst: a larger one takes many messages anyway.
 const FULL_BURST_COMMANDS: u64 = 400;
-/// Bundles per second that an open loop sends at least to replicas that refuse them for load.
+/// Minimum rate, in bundles per second, at which an open loop sends to replicas that refuse them because of load.
 const LEAST_BUNDLES_PER_SECOND: u64 = 10;
 
 /// Command without an answer.
@@ -49,16 +50,16 @@ struct Issued {
     client: u32,
 }
 
-/// When the load starts, once the preload is executed.
+/// When the load starts, after the preload is executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Start {
     AtOnce,
-    /// Until [`LoadCore::begin`] gives the time.
+    /// Not before [`LoadCore::begin`] sets the time.
     Held,
     At(Time),
 }
 
-/// Load without clock or sockets: decides what to send and when, and records the answers.
+/// Load without clock or sockets: decides on the commands to send and their times, and records the answers.
 pub struct LoadCore {
     options: LoadOptions,
     session: Session<Vec<Issued>>,
@@ -70,7 +71,7 @@ pub struct LoadCore {
     start: Start,
     /// Open loop: time from the start to the first command.
     offset: Duration,
-    /// Whether a simulator reports commits with [`LoadCore::on_committed`].
+    /// Whether a simulator reports commits through [`LoadCore::on_committed`].
     records_commits: bool,
     drain_until: Time,
     stopped: bool,
@@ -84,15 +85,15 @@ pub struct LoadCore {
     /// Closed loop: number of steps begun, and unanswered commands that each client keeps.
     begun: usize,
     outstanding: usize,
-    /// Open loop: commands sent so far.
+    /// Open loop: number of commands sent.
     sent: u64,
-    /// Open loop: decides which commands are not sent because replicas are overloaded.
+    /// Open loop: selects the commands to drop because replicas are overloaded.
     throttle: Throttle,
     /// Open loop with steps.
     pace: Option<Pace>,
     /// `None` during the preload.
     recorder: Option<Recorder>,
-    /// Replies to each request, if requests are given up.
+    /// Replies to each request, if requests are abandoned after a timeout.
     replies: Option<RepliesCount>,
     filling: Option<(BundleBuilder, Vec<Issued>)>,
     spare: Vec<Vec<Issued>>,
@@ -152,7 +153,7 @@ impl LoadCore {
     }
 
     /// Makes this one of several loads that start together: it waits for [`LoadCore::begin`] after its preload, and
-    /// keeps what [`LoadReport::merged`] needs. To be called before the first step.
+    /// keeps the data needed by [`LoadReport::merged`]. Must be called before the first step.
     pub fn join_others(&mut self) {
         self.start = Start::Held;
     }
@@ -162,14 +163,14 @@ impl LoadCore {
         self.preload_done && self.in_flight == 0
     }
 
-    /// Starts a load that waits for others with its next step, as of `at`. In an open loop, its commands are due by
+    /// Starts a load that waits for others with its next step, as of `at`. In an open loop, its commands are due
     /// `offset` later, so that loads of the same rate do not send at the same times.
     pub fn begin(&mut self, at: Time, offset: Duration) {
         assert!(self.start == Start::Held && self.is_preloaded(), "a load that waits is begun once, after its preload");
         (self.start, self.offset) = (Start::At(at), offset);
     }
 
-    /// Records latencies up to the commit at one replica as well. To be called before the first step.
+    /// Also records latencies up to the commit at one replica. Must be called before the first step.
     pub fn record_commits(&mut self) {
         self.records_commits = true;
     }
@@ -196,7 +197,7 @@ impl LoadCore {
         self.recorder.as_mut()
     }
 
-    /// Open loop: returns how long the next command has been due.
+    /// Open loop: returns how overdue the next command is.
     pub fn behind(&self, now: Time) -> Duration {
         self.next_intended().map_or(Duration::ZERO, |intended| now.since(intended))
     }
@@ -205,7 +206,7 @@ impl LoadCore {
         self.session.on_disconnected(replica);
     }
 
-    /// Handles a replica's reply. The next [`LoadCore::step`] sends the commands that the reply allows, so that all
+    /// Handles a replica's reply. The next [`LoadCore::step`] sends the commands enabled by the reply, so that all
     /// replies of one wake-up fill bundles together.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) {
@@ -262,8 +263,8 @@ impl LoadCore {
         }
     }
 
-    /// Open loop: gives up the commands that overloaded replicas have refused, and slows down. In a closed loop and in
-    /// the preload, the session sends them again.
+    /// Open loop: abandons the commands refused by overloaded replicas, and slows down. In a closed loop and in the
+    /// preload, the session resends them.
     fn give_up_refused(&mut self, now: Time) {
         let refused = self.session.take_turned_away();
         if self.is_closed() || self.stage == Stage::Preload {
@@ -336,7 +337,7 @@ impl LoadCore {
         }
     }
 
-    /// Closed loop: lets the clients send more commands at the start of each step that is due.
+    /// Closed loop: lets the clients send more commands at the start of each due step.
     fn begin_steps(&mut self, now: Time) {
         while self.next_step().is_some_and(|at| at <= now) {
             let (clients, before) = (self.options.clients as u32, self.outstanding);
@@ -434,7 +435,7 @@ impl LoadCore {
         self.intended(self.sent)
     }
 
-    /// Open loop: returns when the next bundle leaves, because it is full or its first command has waited long enough.
+    /// Open loop: returns when the next bundle is sent, because it is full or its first command has waited long enough.
     fn next_departure(&self, max_outstanding: usize) -> Option<Time> {
         let first = self.next_intended()?;
         if self.options.bundle_wait.is_zero() {
@@ -445,7 +446,7 @@ impl LoadCore {
         Some(self.intended(self.sent + room as u64 - 1).map_or(waited, |full| full.min(waited)))
     }
 
-    /// Open loop: returns when the next burst leaves, whose first command is due at `first`.
+    /// Open loop: returns when the next burst is sent, whose first command is due at `first`.
     fn next_burst(&self, first: Time) -> Time {
         let waited = first + self.options.burst;
         if self.intended(self.sent + MIN_BURST_COMMANDS - 1).is_none_or(|last| last > waited) {
@@ -454,7 +455,7 @@ impl LoadCore {
         self.intended(self.sent + FULL_BURST_COMMANDS - 1).map_or(waited, |full| full.min(waited))
     }
 
-    /// Open loop: returns when command `number`, counted from 0, is due; `None` if the load is over by then.
+    /// Open loop: returns when command `number`, counted from 0, is due; `None` if the load has ended by then.
     fn intended(&self, number: u64) -> Option<Time> {
         let LoadMode::Open { rate, .. } = self.options.mode else { return None };
         let recorder = self.recorder.as_ref()?;

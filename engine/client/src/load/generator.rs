@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Minimum time between two updates of the progress.
+/// Minimum interval between two progress updates.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// The load asks replicas for their heights again after this long.
+/// Interval between height queries.
 const HEIGHT_RETRY: Duration = Duration::from_millis(500);
-/// Maximum time of one poll while the load waits for heights.
+/// Maximum duration of one poll while the load waits for heights.
 const LOCATE_POLL: Duration = Duration::from_millis(1);
 /// Reason why a load has no report.
 #[derive(Debug, Error)]
@@ -42,16 +42,16 @@ pub enum LoadError {
     #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",
         .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")))]
     Preload { sent: u64, waiting: usize, after: Duration, refusal: Option<String> },
-    /// f+1 replicas have other values in their configuration.
+    /// f+1 replicas have different values in their configuration.
     #[error("client.toml does not fit the cluster: {}; help: set it as it is there", list(.0))]
     Configuration(Vec<Difference>),
-    /// f+1 replicas end the link of a client that sends so long a frame.
+    /// f+1 replicas would close the link of a client that sends such a long frame.
     #[error("{}", frame_too_long(*.bytes, *.limit))]
     FrameTooLong { bytes: usize, limit: usize },
-    /// f+1 replicas refused to answer the client's questions.
+    /// f+1 replicas refused to answer the client's queries.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
-    /// f+1 replicas refused commands for good.
+    /// f+1 replicas refused commands permanently.
     #[error("the replicas refused a command: {0}")]
     Rejected(String),
     /// [`LoadHandle::abandon`] was called.
@@ -80,12 +80,12 @@ pub struct LoadProgress {
     pub p99_ms: f64,
     /// Unanswered commands.
     pub in_flight: usize,
-    /// Bundles sent again.
+    /// Resent bundles.
     pub retries: u64,
     pub refusals: u64,
     /// Reason and sender of the last refusal.
     pub last_refusal: Option<String>,
-    /// Open loop: how late the next command is, in milliseconds.
+    /// Open loop: delay of the next command, in milliseconds.
     pub behind_ms: f64,
     /// Number of connected replicas.
     pub connected: usize,
@@ -181,13 +181,13 @@ impl LoadGenerator {
         })
     }
 
-    /// Compares a configuration with the replicas', and explains with it why replicas cannot be reached.
+    /// Compares a configuration with the replicas', and uses it to explain why replicas are unreachable.
     pub fn comparing(mut self, config: &ClientConfig) -> LoadGenerator {
         self.core.compare(config);
         LoadGenerator { log: ReachLog::of(config), ..self }
     }
 
-    /// Counts only replies with a seal that the verifier accepts.
+    /// Counts only replies with an authenticator that the verifier accepts.
     pub fn with_verifier(mut self, verifier: Option<ReplyVerifier>) -> LoadGenerator {
         self.core.introduce_with(verifier.as_ref().and_then(ReplyVerifier::introduction));
         self.verifier = verifier;
@@ -241,7 +241,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Asks replicas for their heights. Waits for a quorum of answers at first, and for f+1 after the first retry.
+    /// Requests the replicas' heights. Waits for a quorum of answers at first, and for f+1 after the first retry.
     fn locate(&mut self, reach: Reach) -> Result<(), LoadError> {
         let Wanted { enough: mut needed, including: observer, .. } = self.wanted;
         let start = Instant::now();
@@ -313,7 +313,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Fails if a frame would end the links that carry it.
+    /// Fails if a frame is so long that replicas would close the link.
     fn check_lengths(&self) -> Result<(), LoadError> {
         let Some(limit) = self.frame_limit else { return Ok(()) };
         let longest = self.outgoing.iter().map(|outgoing| outgoing.frame.len()).max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// Highest latency that a histogram distinguishes: one hour.
+/// Highest latency distinguished by a histogram: one hour.
 pub const MAX_LATENCY_US: u64 = 3_600_000_000;
 /// Significant decimal digits of a recorded latency.
 pub const LATENCY_DIGITS: u8 = 3;

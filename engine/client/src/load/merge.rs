@@ -1,4 +1,4 @@
-//! One load on several machines: its parts, and one report of theirs.
+//! One load on several machines: its parts, and the merged report.
 
 use crate::load::histogram::{Counts, microseconds};
 use crate::load::options::{LoadMode, LoadOptions, LoadStep};
@@ -10,9 +10,9 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 
 impl LoadOptions {
-    /// Splits the load over machines with these numbers of clients, which must add up to all. In an open loop, each
-    /// client has an equal part of the rate and of the limit of unanswered commands. A remainder of the limit goes to
-    /// the first machines, one command each.
+    /// Splits the load over machines with these numbers of clients, which must add up to the total. In an open loop,
+    /// each client has an equal part of the rate and of the limit of unanswered commands. A remainder of the limit goes
+    /// to the first machines, one command each.
     pub fn split(&self, clients: &[usize]) -> Vec<LoadOptions> {
         assert_eq!(clients.iter().sum::<usize>(), self.clients, "each client has a machine");
         let limits = match self.mode {
@@ -35,7 +35,7 @@ impl LoadOptions {
     }
 }
 
-/// Splits a limit by the machines' clients. Each machine gets at least 1.
+/// Splits a limit in proportion to the machines' clients. Each machine gets at least 1.
 fn split_limit(limit: usize, clients: &[usize]) -> Vec<usize> {
     let all: usize = clients.iter().sum();
     let whole: Vec<usize> = clients.iter().map(|own| limit * own / all.max(1)).collect();
@@ -46,11 +46,11 @@ fn split_limit(limit: usize, clients: &[usize]) -> Vec<usize> {
 
 impl LoadReport {
     /// Combines the reports of loads that [began together](crate::load::LoadCore::join_others) and ran for the same
-    /// time; a single report is returned as it is. `whole` is the load that was split. The longest time without an
-    /// answer to any machine does not follow from the reports, so the caller measures it.
+    /// time; a single report is returned unchanged. `whole` is the load that was split. The longest time without an
+    /// answer to any machine cannot be derived from the reports, so the caller measures it.
     ///
-    /// Processor times are added up. The busy time is that of the busiest machine, because that one is the first to
-    /// become a bottleneck.
+    /// CPU times are added up. The busy time is the busiest machine's, because that one is the first to become a
+    /// bottleneck.
     pub fn merged(reports: &[LoadReport], whole: &LoadOptions, longest_gap: Duration) -> LoadReport {
         let (first, others) = reports.split_first().expect("a load has a machine");
         let mut all = first.clone();

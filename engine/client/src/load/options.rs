@@ -15,12 +15,13 @@ pub enum LoadMode {
     Open {
         /// Commands per second of all clients together.
         rate: f64,
-        /// Maximum number of unanswered commands of all clients. Further commands wait, which counts in their latency.
+        /// Maximum number of unanswered commands of all clients. Further commands wait, and the wait counts in their
+        /// latency.
         max_outstanding: usize,
     },
 }
 
-/// A value for [`LoadOptions::burst`] that saves many messages, and costs a command half of it on average.
+/// A value for [`LoadOptions::burst`] that saves many messages, and delays a command by half of it on average.
 pub const USUAL_BURST: Duration = Duration::from_millis(1);
 /// Default maximum number of unanswered commands in an open loop.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 1_000_000;
@@ -33,11 +34,10 @@ pub struct LoadOptions {
     pub mode: LoadMode,
     /// Maximum number of commands in a bundle.
     pub bundle: usize,
-    /// Open loop: how long a command that is due may wait for others to fill its bundle. The wait counts in its
-    /// latency.
+    /// Open loop: maximum time that a due command waits for others to fill its bundle. The wait counts in its latency.
     pub bundle_wait: Duration,
-    /// Open loop without `bundle_wait`: how long commands that are due may wait for others, to leave in one burst of
-    /// messages. The wait counts in their latency. Zero: each leaves when it is due.
+    /// Open loop without `bundle_wait`: maximum time that due commands wait for others, to be sent in one burst of
+    /// messages. The wait counts in their latency. Zero: each is sent when it is due.
     pub burst: Duration,
     /// Time before the measured window.
     pub warmup: Duration,
@@ -47,23 +47,23 @@ pub struct LoadOptions {
     pub drain: Duration,
     /// Maximum time for the workload's preload commands.
     pub preload_timeout: Duration,
-    /// Paces that follow one another from the start of the measured window; the last one holds to its end. Before the
-    /// window, and if there are none, the pace is that of `mode`.
+    /// Consecutive paces from the start of the measured window; the last one lasts to its end. Before the window, and
+    /// without steps, `mode` determines the pace.
     pub steps: Vec<LoadStep>,
     /// Maximum number of requests in [`LoadReport::samples`](crate::load::LoadReport::samples).
     pub samples: usize,
-    /// Time after which a request is given up instead of being sent again; `None`: never. The load then counts the
-    /// replies to each request.
+    /// Time after which a request is abandoned instead of being resent; `None`: never. The load then counts the replies
+    /// to each request.
     pub give_up_after: Option<Duration>,
 }
 
-/// Part of the measured window with a pace of its own.
+/// Part of the measured window with its own pace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadStep {
     pub lasts: Duration,
-    /// At the start: commands per second of all clients (open loop), or unanswered commands of each (closed loop).
+    /// Pace at the start: commands per second of all clients (open loop), or unanswered commands of each (closed loop).
     pub from: f64,
-    /// At the end; the pace changes linearly. In a closed loop it is constant, and no lower than in the step before.
+    /// Pace at the end; it changes linearly. In a closed loop it is constant, and no lower than in the previous step.
     pub to: f64,
 }
 
@@ -92,7 +92,7 @@ pub const MAX_CLIENTS: usize = 1 << 16;
 pub const MAX_OUTSTANDING: usize = 1 << 24;
 /// Maximum rate in commands per second.
 pub const MAX_RATE: f64 = 1e9;
-/// Maximum number of steps; each has a histogram of its own.
+/// Maximum number of steps; each has a separate histogram.
 pub const MAX_STEPS: usize = 256;
 /// Maximum length of each phase of a load.
 pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -118,7 +118,7 @@ impl LoadOptions {
     /// Checks all values.
     ///
     /// # Errors
-    /// The first value out of its range.
+    /// The first value that is out of range.
     pub fn validate(&self) -> Result<(), LoadOptionsError> {
         let range = |key, value: usize, most| {
             if (1..=most).contains(&value) { Ok(()) } else { Err(LoadOptionsError::Range { key, value, most }) }

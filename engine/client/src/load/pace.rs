@@ -1,4 +1,4 @@
-//! Send times of an open loop whose rate changes.
+//! Send times of an open loop with a changing rate.
 
 use crate::load::options::LoadStep;
 use std::time::Duration;
@@ -12,7 +12,7 @@ struct Piece {
     before: f64,
     /// Commands per second at its start.
     rate: f64,
-    /// Change of the rate in a second.
+    /// Change of the rate per second, in commands per second.
     slope: f64,
 }
 
@@ -22,18 +22,19 @@ impl Piece {
         self.rate * seconds + self.slope * seconds * seconds / 2.0
     }
 
-    /// Returns when command `number` of this piece is due, in seconds from its start: the inverse of `due`.
+    /// Returns the time at which command `number` of this piece is due, in seconds from its start: the inverse of
+    /// `due`.
     fn time_of(&self, number: f64) -> f64 {
         if self.slope == 0.0 {
             return number / self.rate;
         }
-        // This form of the root loses no digits if the slope is small.
+        // This form of the root loses no precision if the slope is small.
         let root = (self.rate * self.rate + 2.0 * self.slope * number).max(0.0).sqrt();
         2.0 * number / (self.rate + root)
     }
 }
 
-/// Send times of the commands of an open loop.
+/// Send times of an open loop's commands.
 #[derive(Clone, Debug)]
 pub struct Pace(Vec<Piece>);
 
@@ -52,14 +53,14 @@ impl Pace {
             follow(lasts, step.from, (step.to - step.from) / seconds);
             lasts = seconds;
         }
-        // After the steps, the last rate holds.
+        // After the steps, the last rate continues.
         if let Some(step) = steps.last() {
             follow(lasts, step.to, 0.0);
         }
         Pace(pieces)
     }
 
-    /// Returns when command `number`, counted from 0, is due, from the start of the load.
+    /// Returns the time at which command `number`, counted from 0, is due, from the start of the load.
     pub fn time_of(&self, number: u64) -> Duration {
         let number = number as f64;
         let after = self.0.partition_point(|piece| piece.before <= number);

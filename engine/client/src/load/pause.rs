@@ -1,11 +1,10 @@
-//! How the thread of a load waits for its next step, on the node and in the simulator.
+//! The wait of a load's thread for its next step, on the node and in the simulator.
 
 use std::time::Duration;
 
-/// Maximum time to wait in one poll, after which the load checks for a stop and updates its progress.
+/// Maximum duration of one poll, after which the load checks for a stop and updates its progress.
 const MAX_WAIT: Duration = Duration::from_millis(100);
-/// The load sleeps for a wait of up to this, and does not let replies end it: it looks at them soon
-/// enough, all at once.
+/// Maximum wait for which the load sleeps without letting replies end it: it handles them soon enough, all at once.
 const MAX_SLEEP: Duration = Duration::from_micros(100);
 
 /// Wait between two steps of a load.
@@ -18,7 +17,7 @@ pub enum Pause {
 }
 
 impl Pause {
-    /// Returns how to wait for something that is due after this time; `None` if nothing is.
+    /// Returns how to wait for something that is due after this time; `None` if nothing is due.
     pub(super) fn until(due: Option<Duration>) -> Pause {
         let due = due.unwrap_or(MAX_WAIT).min(MAX_WAIT);
         if due > MAX_SLEEP || due.is_zero() { Pause::Poll(due) } else { Pause::Sleep(due) }

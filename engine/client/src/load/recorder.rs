@@ -12,12 +12,13 @@ use hdrhistogram::Histogram;
 use quorate_types::{Digest, Time};
 use std::time::Duration;
 
-/// Width of one interval of the throughput over time.
+/// Length of one interval of the throughput over time.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Result of a load.
 ///
 /// Latencies are for commands with an intended send time in the measured window. An unanswered command counts with its
-/// age at the end of the run, a lower bound on its latency. Throughput counts the commands answered in the window.
+/// age at the end of the run, which is a lower bound on its latency. Throughput counts the commands answered in the
+/// window.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
     /// Length of the measured window, which is shorter than configured if the load was stopped.
@@ -28,8 +29,9 @@ pub struct LoadReport {
     /// Open loop: delay from the intended to the actual send time, in microseconds, of commands due in the window.
     /// `None` in a closed loop.
     pub schedule_lag_us: Option<Histogram<u64>>,
-    /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain. The first is
-    /// shorter if the warm-up has a fraction of an interval, so that the window starts with an interval.
+    /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain. The first
+    /// interval is shorter if the warm-up is not a multiple of the interval, so that the window begins with a whole
+    /// interval.
     pub intervals: Vec<u64>,
     /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; `None`
     /// without an answer.
@@ -41,26 +43,26 @@ pub struct LoadReport {
     pub commit_us: Option<Histogram<u64>>,
     /// One entry for each step of the load.
     pub steps: Vec<StepReport>,
-    /// Some of the requests behind `latency_us`, each with equal chance, by their intended times.
+    /// A uniform sample of the requests behind `latency_us`, ordered by intended time.
     pub samples: Vec<Sample>,
     /// Longest time without an answer in the window, including its start and end.
     pub longest_gap: Duration,
-    /// Commands executed, by an answer in the window.
+    /// Commands executed, as reported by an answer in the window.
     pub completed: u64,
     /// Commands sent in the window.
     pub submitted: u64,
-    /// Commands executed earlier, by an answer in the window. They are part of `completed`.
+    /// Commands executed earlier, as reported by an answer in the window. They are part of `completed`.
     pub duplicates: u64,
-    /// Commands refused, by an answer in the window. They are not part of `completed`.
+    /// Commands refused, as reported by an answer in the window. They are not part of `completed`.
     pub refused: u64,
     /// Open loop: commands due in the window that overloaded replicas refused, or that were not sent because the
-    /// replicas had asked for a pause. They are not sent again, and have no latency.
+    /// replicas had requested a pause. They are not resent, and have no latency.
     pub busy: u64,
     /// Commands without an answer at the end of the load.
     pub unanswered: u64,
     /// Open loop: commands that were due but never sent, because too many were unanswered.
     pub unsent: u64,
-    /// Replies to the requests sent in the window; `None` if requests are not given up.
+    /// Replies to the requests sent in the window; `None` if requests are not abandoned.
     pub replies: Option<ReplyCounts>,
     /// Commands sent during the whole load, without the preload.
     pub total_submitted: u64,
@@ -78,11 +80,11 @@ pub struct LoadReport {
     pub usage: Usage,
     /// Frames from replicas that were not authentic replies, during the whole load.
     pub malformed: u64,
-    /// Why the first of these frames of each replica did not count.
+    /// For each replica, the reason why the first of these frames did not count.
     pub distrusted: Distrusted,
-    /// Warning that names the key with which the client works slowly, and the remedy.
+    /// Warning about the configuration key that makes the client slow, with the remedy.
     pub warning: Option<String>,
-    /// The load was stopped before the end of its window.
+    /// Whether the load was stopped before the end of its window.
     pub stopped: bool,
 }
 
@@ -92,21 +94,21 @@ pub struct StepReport {
     pub step: LoadStep,
     /// From the start of the window.
     pub begins: Duration,
-    /// From the start of the window; that of the last step is the end of the window.
+    /// From the start of the window; the last step ends with the window.
     pub ends: Duration,
     /// Latency of the commands due in this step.
     pub latency_us: Histogram<u64>,
-    /// Commands executed, by an answer in this step.
+    /// Commands executed, as reported by an answer in this step.
     pub completed: u64,
 }
 
 impl LoadReport {
-    /// Returns commands per second in the window.
+    /// Returns the commands per second in the window.
     pub fn throughput(&self) -> f64 {
         if self.window.is_zero() { 0.0 } else { self.completed as f64 / self.window.as_secs_f64() }
     }
 
-    /// Returns the fraction of the window in which the generator's thread ran or was runnable. Near 1 it was the
+    /// Returns the fraction of the window in which the generator's thread ran or was runnable. Close to 1, it was the
     /// bottleneck. `None` if the kernel does not report it.
     pub fn busy_fraction(&self) -> Option<f64> {
         let busy = self.usage.busy?;
@@ -147,19 +149,19 @@ impl Tally {
 /// Measurements of a running load.
 pub struct Recorder {
     start: Time,
-    /// By this much is the first interval shorter than the others.
+    /// Amount by which the first interval is shorter than the others.
     missing_ns: u128,
     window: (Time, Time),
     pub latency_us: Histogram<u64>,
     pub lag_us: Option<Histogram<u64>>,
     samples: Reservoir,
-    /// Latencies since the last update of the progress.
+    /// Latencies since the last progress update.
     pub recent_us: Histogram<u64>,
     pub intervals: Vec<u64>,
     /// Latencies of commands answered in the current second of the window.
     second_us: Histogram<u64>,
     seconds: Vec<Option<(u64, u64)>>,
-    /// Those of the seconds before, if they are kept.
+    /// Latencies of the earlier seconds, if they are kept.
     second_counts: Option<Vec<Counts>>,
     commits: Option<Commits>,
     steps: Vec<StepReport>,
@@ -169,7 +171,7 @@ pub struct Recorder {
     pub total: Tally,
     pub submitted_in_window: u64,
     pub submitted: u64,
-    /// Commands due in the window that were refused for load.
+    /// Commands due in the window that were refused because of load.
     pub busy: u64,
 }
 
@@ -207,7 +209,7 @@ impl Recorder {
         }
     }
 
-    /// Sets whether latencies are kept for each second, and whether commits are recorded.
+    /// Sets whether latencies are kept per second, and whether commits are recorded.
     pub fn keep(&mut self, seconds: bool, commits: bool) {
         self.second_counts = seconds.then(Vec::new);
         self.commits = commits.then(Commits::default);
@@ -274,7 +276,7 @@ impl Recorder {
         self.steps.get_mut(number)
     }
 
-    /// Returns the steps that had begun by the end of the window, which must be over.
+    /// Returns the steps begun before the end of the window, which must be over.
     pub fn take_steps(&mut self) -> Vec<StepReport> {
         let window = self.window.1.since(self.window.0);
         let mut steps = std::mem::take(&mut self.steps);
@@ -288,7 +290,7 @@ impl Recorder {
         std::mem::replace(&mut self.samples, Reservoir::new(0)).into_samples(self.window.0)
     }
 
-    /// Computes the quantiles of the seconds that are over.
+    /// Computes the quantiles of the completed seconds.
     fn close_seconds(&mut self, now: Time) {
         while (self.seconds.len() as u64) < now.since(self.window.0).as_secs() {
             let quantile = |at| self.second_us.value_at_quantile(at);
@@ -316,7 +318,7 @@ impl Recorder {
         self.record_latency(intended, now.since(intended).as_micros() as u64, count);
     }
 
-    /// Records that `count` commands due at `intended` are refused for load.
+    /// Records that `count` commands due at `intended` are refused because of load.
     #[inline]
     pub fn on_busy(&mut self, intended: Time, count: u64) {
         if self.in_window(intended) {

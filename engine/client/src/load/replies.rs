@@ -1,4 +1,4 @@
-//! Number of replicas that reply to each request, for loads that give a request up.
+//! Number of replicas that reply to each request, for loads that abandon requests.
 
 use crate::load::histogram::microseconds;
 use hdrhistogram::Histogram;
@@ -6,32 +6,32 @@ use quorate_types::{Digest, Quorum, ReplicaId, Signers, Time};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Requests of the last moments, and the counts of those before. A request is a bundle.
+/// The latest requests, and the counts of earlier ones. A request is a bundle.
 pub struct RepliesCount {
     give_up_after: Duration,
-    /// Replies of a request that succeeds: 2f+1.
+    /// Number of replies of a successful request: 2f+1.
     strong: usize,
     /// The measured window.
     window: Option<(Time, Time)>,
     open: HashMap<Digest, Open>,
-    /// Times of sending.
+    /// Requests in the order of their send times.
     order: VecDeque<(Time, Digest)>,
     counts: ReplyCounts,
 }
 
-/// Replies to the requests that were sent in the measured window.
+/// Replies to the requests sent in the measured window.
 #[derive(Clone, Debug)]
 pub struct ReplyCounts {
-    /// Requests by the number of replicas that replied before the request was given up, from 0 to n.
+    /// Number of requests by the number of replicas that replied before the request was abandoned, from 0 to n.
     pub by_replies: Vec<u64>,
-    /// Time from sending a request until 2f+1 replicas have replied, in microseconds, of those to which they did.
+    /// Time from sending a successful request to the (2f+1)-th reply, in microseconds.
     pub success_us: Histogram<u64>,
 }
 
-/// A request that is not given up yet.
+/// A request that is not abandoned yet.
 struct Open {
     replied: Signers,
-    /// When 2f+1 replicas had replied.
+    /// Time of the (2f+1)-th reply.
     succeeded: Option<Time>,
 }
 
@@ -73,7 +73,7 @@ impl RepliesCount {
         !self.order.is_empty()
     }
 
-    /// Returns when the time of the oldest request is over.
+    /// Returns the timeout of the oldest request.
     pub fn next_deadline(&self) -> Option<Time> {
         self.order.front().map(|(sent, _)| *sent + self.give_up_after)
     }
@@ -83,7 +83,7 @@ impl RepliesCount {
         self.window = Some(window);
     }
 
-    /// Counts the oldest request, and returns it, if its time is over.
+    /// Counts and returns the oldest request, if it has timed out.
     pub fn close(&mut self, now: Time) -> Option<Digest> {
         let (sent, request) = self.order.front().copied()?;
         if sent + self.give_up_after > now {

@@ -1,21 +1,21 @@
-//! Single requests, drawn uniformly at random from all requests of the measured window.
+//! Single requests, sampled uniformly at random from all requests of the measured window.
 
 use quorate_types::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// Maximum number of requests that a load samples. Each is a line of the result, and a mark of a figure.
+/// Maximum number of requests that a load samples. Each is a line of the result, and a point of a figure.
 pub const MAX_SAMPLES: usize = 100_000;
-/// Seed of the choice. It is no part of the load, so that sampling does not change what is sent.
+/// Seed of the sample. It is independent of the load, so that sampling does not change the load's commands.
 const SEED: u64 = 0x5a4d_504c;
 
 /// One request of the measured window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Intended sending, from the start of the measured window.
+    /// Intended send time, from the start of the measured window.
     pub intended: Duration,
-    /// Its age at the end of the load if it has no answer.
+    /// Latency; without an answer, the age at the end of the load.
     pub latency_us: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Reservoir {
     limit: usize,
     kept: Vec<(Time, u64)>,
     seen: u64,
-    /// Number of the next request that is kept, counted from 0.
+    /// Number of the next request to keep, counted from 0.
     next: u64,
     weight: f64,
     random: ChaCha8Rng,
@@ -76,7 +76,7 @@ impl Reservoir {
         1.0 - self.random.random::<f64>()
     }
 
-    /// Returns the requests in the order of their intended times, which count from `start`.
+    /// Returns the requests ordered by their intended times, which count from `start`.
     pub fn into_samples(mut self, start: Time) -> Vec<Sample> {
         self.kept.sort_unstable();
         let sample = |(intended, latency_us): (Time, u64)| Sample { intended: intended.since(start), latency_us };
@@ -85,7 +85,7 @@ impl Reservoir {
 }
 
 /// Draws at most `limit` requests from the samples of several loads. Each load is given with its number of requests, so
-/// that all requests of all loads are equally likely to be drawn. Returns them in the order of their intended times.
+/// that all requests of all loads are equally likely. Returns them ordered by their intended times.
 pub fn merge(parts: Vec<(Vec<Sample>, u64)>, limit: usize) -> Vec<Sample> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut parts: Vec<(Vec<Sample>, u64)> = parts;

@@ -1,67 +1,67 @@
-//! Pace of an open loop while replicas refuse its commands because of the load.
+//! Pace of an open loop while replicas refuse its commands because of load.
 //!
-//! A generator that went on at its rate would fill the replicas' network cards with commands that they refuse. One that
-//! paused and then went on would send in bursts, and the replicas' votes would wait behind them. So it pauses for as
-//! long as the replicas ask, goes on more slowly, and speeds up until they refuse again.
+//! A generator that continued at its rate would fill the replicas' network interfaces with refused commands. One that
+//! paused and then continued would send in bursts, and the replicas' votes would wait behind them. So it pauses for as
+//! long as the replicas request, continues more slowly, and speeds up until they refuse again.
 
 use quorate_types::Time;
 use std::time::Duration;
 
-/// The pace falls by 1/N when commands are refused, but not below the rate of execution.
+/// When commands are refused, the pace falls by 1/N, but not below the execution rate.
 const SLOWING_DIVISOR: u64 = 4;
-/// The pace grows by 1/N in each of these periods without a refusal, and by twice as much each time that this many have
-/// passed, up to half of itself; but only by 1/N near the pace at which commands were refused lately.
+/// In each of these periods without a refusal, the pace grows by 1/N. The growth doubles each time this many periods
+/// have passed, up to half the pace; but it stays 1/N near the pace at which commands were recently refused.
 const GROWTH_DIVISOR: u64 = 16;
 const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
 const INTERVALS_TO_DOUBLE: u32 = 5;
 const MAX_DOUBLINGS: u32 = 3;
-/// The pace is near that one if it is lower by less than 1/N of it.
+/// The pace is near the refused pace if it is lower by less than 1/N of it.
 const NEAR_DIVISOR: u64 = 4;
-/// At each refusal at a lower pace, that one falls by 1/N.
+/// Each refusal at a lower pace lowers the refused pace by 1/N.
 const FORGETTING_DIVISOR: u64 = 8;
-/// Period over which the rate of execution is counted.
+/// Period over which the execution rate is measured.
 const RATE_WINDOW: Duration = Duration::from_millis(500);
-/// A rate over less than this is not extrapolated.
+/// A rate measured over less than this is not extrapolated.
 const MIN_RATE_WINDOW: Duration = Duration::from_millis(100);
-/// Commands may be sent in advance for this long.
+/// Maximum time by which commands may be sent in advance.
 const MAX_BURST: Duration = Duration::from_millis(20);
-/// The pace is free again when no command was refused or held back for this long.
+/// The pace becomes unlimited after this time without a refused or withheld command.
 const CALM: Duration = Duration::from_secs(1);
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Decides which of the commands that are due an overloaded cluster is spared.
+/// Decides which due commands are withheld from an overloaded cluster.
 #[derive(Clone, Debug)]
 pub struct Throttle {
     /// Whether the pace is limited.
     is_on: bool,
-    /// Nothing is sent before.
+    /// Time before which nothing is sent.
     held_until: Time,
-    /// When a command was last refused or held back.
+    /// When a command was last refused or withheld.
     troubled_at: Time,
     /// Commands executed since `window`.
     executed: u64,
     /// Commands sent since then.
     sent: u64,
     window: Time,
-    /// Commands executed per second, and sent, up to then.
+    /// Commands executed, and sent, per second in the last period.
     per_second: u64,
     sent_per_second: u64,
-    /// Commands per second that may be sent, and when that was last set.
+    /// Permitted commands per second, and when that was last set.
     pace: u64,
     paced_at: Time,
     /// Number of times that it has grown since the last refusal.
     growths: u32,
-    /// The highest pace at which commands were refused lately.
+    /// The highest pace at which commands were recently refused.
     refused_pace: u64,
-    /// Least number of commands per second: cautious questions while nothing is executed.
+    /// Minimum number of commands per second, as cautious probes while nothing is executed.
     least: u64,
-    /// Credit of the pace in billionths of a command.
+    /// Credit of the pace, in billionths of a command.
     credit: u128,
     credited_at: Time,
 }
 
 impl Throttle {
-    /// Returns a free pace. Once limited, it never falls below `least` commands per second.
+    /// Returns an unlimited pace. Once limited, it never falls below `least` commands per second.
     pub fn new(least: u64) -> Throttle {
         Throttle {
             is_on: false,
@@ -88,7 +88,7 @@ impl Throttle {
         self.executed += commands;
     }
 
-    /// Updates the rates.
+    /// Updates the measured rates.
     fn count(&mut self, now: Time) {
         let elapsed = now.since(self.window);
         if elapsed >= RATE_WINDOW {
@@ -97,10 +97,10 @@ impl Throttle {
         }
     }
 
-    /// Records that replicas refused commands, and asked to return after `wait`.
+    /// Records that replicas refused commands, and requested a pause of `wait`.
     pub fn on_busy(&mut self, now: Time, wait: Duration) {
         self.troubled_at = now;
-        // Other commands were on their way when the first was refused.
+        // Other commands were in flight when the first was refused.
         if now < self.held_until {
             return;
         }
@@ -113,7 +113,7 @@ impl Throttle {
         (self.is_on, self.credit, self.credited_at) = (true, 0, self.held_until);
     }
 
-    /// Returns whether a command that is due may be sent.
+    /// Returns whether a due command may be sent.
     #[inline]
     pub fn allows(&mut self, now: Time) -> bool {
         self.count(now);
@@ -140,7 +140,7 @@ impl Throttle {
             self.credit = self.credit.min((pace * MAX_BURST.as_nanos()).max(u128::from(self.least) * NS_PER_S / 10));
             self.credited_at = now;
         }
-        // While nothing may be sent, there is no credit: it counts from `held_until`.
+        // While nothing may be sent, no credit accrues: it counts from `held_until`.
         let allows = self.credit >= NS_PER_S;
         match allows {
             true => self.credit -= NS_PER_S,

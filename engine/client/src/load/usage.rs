@@ -1,14 +1,14 @@
-//! Resources of a thread, as the operating system counts them.
+//! Resources of a thread, as reported by the operating system.
 
 use quorate_network::transports::Counters;
 use quorate_types::meter::{self, Tallies};
 use std::time::Duration;
 
-/// Resources that the load generator's thread and its connections used since their start.
+/// Resources used by the load generator's thread and its connections since their start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     pub cpu: Duration,
-    /// Time on a processor or waiting for one; `None` if the kernel does not report it.
+    /// Time running or runnable; `None` if the kernel does not report it.
     pub busy: Option<Duration>,
     /// Cryptography of the thread.
     pub crypto: Tallies,
@@ -46,7 +46,7 @@ impl Usage {
     }
 }
 
-/// Lets a part of the cryptography be timed from now on.
+/// Lets a sample of the cryptography be timed from now on.
 pub(crate) fn time_crypto() {
     meter::time_with(|| thread_cpu_time().as_nanos() as u64);
 }
@@ -60,7 +60,7 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns how long the calling thread ran or waited for a processor; `None` if the kernel does not report it.
+/// Returns the time that the calling thread ran or was runnable; `None` if the kernel does not report it.
 pub fn thread_schedule() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

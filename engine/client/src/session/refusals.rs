@@ -1,4 +1,4 @@
-//! Refused bundles: for load, for now, or for good.
+//! Refused bundles: because of load, temporarily, or permanently.
 
 use super::{Session, TurnedAway};
 use crate::retry::{Attempt, Ticket};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Shortest wait for an overloaded replica.
 const MIN_BUSY_WAIT: Duration = Duration::from_millis(1);
-/// Maximum number of times that the wait of a bundle doubles if it is refused again.
+/// Maximum number of doublings of a bundle's wait after repeated refusals.
 const MAX_BUSY_DOUBLINGS: u32 = 3;
 
 impl<T> Session<T> {
@@ -31,7 +31,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// Counts the end of a link for a frame over the limit as a permanent refusal of the bundles that are so long.
+    /// Treats the end of a link because of a frame over the limit as a permanent refusal of all bundles of that length.
     pub(super) fn on_frame_too_long(&mut self, now: Time, from: ReplicaId, bytes: u32, max_bytes: u32) {
         let is_too_long = |at: &u32| {
             let waiting = self.slots[*at as usize].waiting.as_ref();
@@ -44,7 +44,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// Returns the slot of a bundle that a replica refuses, if the refusal can be meant.
+    /// Returns the slot of a bundle refused by a replica, if the refusal is plausible.
     fn refused_slot(&mut self, from: ReplicaId, bundle: &Digest) -> Option<u32> {
         let at = self.names.get(bundle).copied();
         let is_member = from.index() < self.options.quorum.replicas();
@@ -53,8 +53,8 @@ impl<T> Session<T> {
         at.filter(|_| is_member)
     }
 
-    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits
-    /// for as long as they ask, at most for half of the first timeout.
+    /// Counts that a replica is too busy for a bundle. If the only recipient or f+1 replicas are too busy, the bundle
+    /// waits for the requested time, at most half the first timeout.
     pub(super) fn on_busy(&mut self, now: Time, from: ReplicaId, bundle: Digest, wait: Duration) {
         let Some(at) = self.refused_slot(from, &bundle) else { return };
         let wait = wait.clamp(MIN_BUSY_WAIT, (self.options.retry / 2).max(MIN_BUSY_WAIT));
@@ -63,7 +63,7 @@ impl<T> Session<T> {
         let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
         let before = waiting.refused.len();
         let fresh = waiting.refused.insert(from);
-        // A liar among f+1 can shorten the wait, and lengthen it only up to what an honest one asks for.
+        // A liar among f+1 can shorten the wait, but can lengthen it only up to the time requested by an honest one.
         let shortest = waiting.wait.map_or(wait, |other| other.min(wait));
         waiting.wait = Some(shortest);
         if waiting.sent_to == Some(from) {
@@ -79,7 +79,7 @@ impl<T> Session<T> {
         self.turned_away.push(TurnedAway { bundle, wait });
     }
 
-    /// Returns the bundles that were refused for load since the last call.
+    /// Returns the bundles refused because of load since the last call.
     pub fn take_turned_away(&mut self) -> Vec<TurnedAway> {
         std::mem::take(&mut self.turned_away)
     }
@@ -90,7 +90,7 @@ impl<T> Session<T> {
         slot.and_then(|slot| slot.waiting.as_ref()).is_some_and(|waiting| waiting.wait.is_some())
     }
 
-    /// Returns why f+1 replicas refused the last bundle that so many refused permanently.
+    /// Returns the reason of the last permanent refusal by f+1 replicas.
     pub fn rejection(&self) -> Option<&str> {
         self.rejection.as_deref()
     }
@@ -108,7 +108,7 @@ impl<T> Session<T> {
     }
 }
 
-/// Says that a frame is over the replicas' limit, both in bytes.
+/// Formats that a frame exceeds the replicas' limit, both in bytes.
 pub(crate) fn frame_too_long(bytes: usize, max_bytes: usize) -> String {
     format!(
         "a frame of {bytes} bytes is over the limit of {max_bytes}, `client_frame_bytes` in [links] of the replicas; \
@@ -116,8 +116,8 @@ pub(crate) fn frame_too_long(bytes: usize, max_bytes: usize) -> String {
     )
 }
 
-/// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], with up to half of it added: bundles that
-/// were refused together must not return together.
+/// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], plus up to half of it: bundles that were
+/// refused together must not be resent together.
 fn backed_off(wait: Duration, attempt: Attempt, bundle: &Digest) -> Duration {
     let doubled = wait.saturating_mul(1 << attempt.retries().min(MAX_BUSY_DOUBLINGS));
     doubled + doubled.mul_f64(f64::from(bundle.0[8]) / 512.0)

@@ -1,4 +1,4 @@
-//! Replicas without consensus, over real sockets: each executes every bundle when it arrives.
+//! Replicas without consensus, over real sockets: each executes every bundle on arrival.
 
 use bytes::Bytes;
 use quorate_client::{ClientConfig, connect};
@@ -30,27 +30,27 @@ pub enum Manner {
     Lies,
     /// Receives everything and answers nothing.
     Silent,
-    /// Refuses each bundle once and executes it when it comes again.
+    /// Refuses each bundle once and executes it when it arrives again.
     RefusesOnce,
     /// Refuses each bundle permanently.
     Rejects,
-    /// Reports the first bundle as expired, and a far higher height from then on.
+    /// Reports the first bundle as expired, and a far greater height from then on.
     ExpiresOnce,
     /// Reports the outcome of the first bundle as forgotten.
     ForgetsOnce,
     /// Does not listen.
     Absent,
-    /// Seals its replies for another client.
+    /// Authenticates its replies for another client.
     Missealed,
-    /// Seals nothing.
+    /// Authenticates nothing.
     Unsealed,
     /// Acknowledges without results.
     Acknowledges,
-    /// Answers another question, as if somebody had asked it under the client's number.
+    /// Answers another query, as if an attacker had sent it under the client's number.
     AskedAnother,
 }
 
-/// The question that [`Manner::AskedAnother`] answers.
+/// The query answered by [`Manner::AskedAnother`].
 pub const OTHER_QUESTION: &[u8] = b"another question";
 
 pub struct EchoCluster {
@@ -65,7 +65,7 @@ impl EchoCluster {
         EchoCluster::sealing(manners, ReplyAuthentication::Channel)
     }
 
-    /// Starts replicas that seal their replies.
+    /// Starts replicas that authenticate their replies.
     pub fn sealing(manners: &[Manner], replies: ReplyAuthentication) -> EchoCluster {
         let scheme = SchemeKind::ED25519;
         let keys: Vec<ReplicaKeys> =
@@ -149,7 +149,7 @@ struct Echo {
     manner: Manner,
     verifier: BundleVerifier,
     sealer: Option<ReplySealer>,
-    /// Keys of codes by client.
+    /// MAC keys by client.
     keys: BTreeMap<ClientId, ReplyKey>,
     seen: BTreeMap<Digest, ()>,
     void_sequence: Option<u64>,

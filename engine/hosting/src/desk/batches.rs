@@ -1,29 +1,29 @@
-//! Clients' bundles whose signatures are verified together.
+//! Client bundles whose signatures are verified together.
 
 use quorate_types::{Bundle, Digest};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-/// A client's bundle that the desk has accepted.
+/// A client bundle that the desk has accepted.
 pub(super) struct Arrival<K> {
     pub link: K,
     pub bundle: Bundle,
-    /// It was verified, or being verified, before it arrived on this link.
+    /// Whether it was verified, or being verified, before it arrived on this link.
     pub was_known: bool,
 }
 
-/// Bundles that are verified together, in the order in which they arrived.
+/// Bundles that are verified together, in order of arrival.
 struct Batch<K> {
     arrivals: Vec<Arrival<K>>,
-    /// The forged ones, once that is known.
+    /// The forged ones, once they are known.
     forged: Option<BTreeSet<Digest>>,
 }
 
-/// Batches that are being verified, in the order in which their bundles arrived. They leave in this order too.
+/// Batches being verified. They leave in the order in which their bundles arrived.
 pub(super) struct Batches<K> {
     batches: VecDeque<Batch<K>>,
     /// Number of batches that have left.
     left: u64,
-    /// Bundles in the batches, and those that will be in the next one.
+    /// Bundles in the batches, and in the next one.
     pending: HashSet<Digest>,
 }
 
@@ -34,7 +34,7 @@ impl<K> Default for Batches<K> {
 }
 
 impl<K: Copy + Eq> Batches<K> {
-    /// Notes a bundle for the next batch. Returns false if it is in a batch already.
+    /// Registers a bundle for the next batch. Returns false if it is already in a batch.
     pub fn note(&mut self, bundle: Digest) -> bool {
         self.pending.insert(bundle)
     }
@@ -45,7 +45,7 @@ impl<K: Copy + Eq> Batches<K> {
         self.left + self.batches.len() as u64 - 1
     }
 
-    /// Records which bundles of a batch are forged.
+    /// Records the forged bundles of a batch.
     pub fn settle(&mut self, number: u64, forged: BTreeSet<Digest>) {
         let at = usize::try_from(number - self.left).expect("the batch is here");
         let known = self.batches[at].forged.replace(forged);
@@ -56,7 +56,7 @@ impl<K: Copy + Eq> Batches<K> {
         self.batches.front().is_some_and(|batch| batch.forged.is_some())
     }
 
-    /// Returns the next batch, if it is verified.
+    /// Returns the next batch if it has been verified.
     pub fn pop(&mut self) -> Option<(Vec<Arrival<K>>, BTreeSet<Digest>)> {
         self.batches.front()?.forged.as_ref()?;
         let Batch { arrivals, forged } = self.batches.pop_front()?;
@@ -67,8 +67,8 @@ impl<K: Copy + Eq> Batches<K> {
         Some((arrivals, forged?))
     }
 
-    /// Drops the bundles of a closed link. Nobody waits for their replies, and the replica has been told that
-    /// the link is gone.
+    /// Drops the bundles of a closed link. Nobody waits for their replies, and the replica knows that the link is
+    /// closed.
     pub fn forget(&mut self, link: K) {
         for batch in &mut self.batches {
             for gone in batch.arrivals.extract_if(.., |arrival| arrival.link == link) {

@@ -1,4 +1,4 @@
-//! The host as the clients' desk uses it.
+//! The host as seen by the clients' desk.
 
 use quorate_applications::Executor;
 use quorate_consensus::data::pool::Source;
@@ -9,30 +9,30 @@ use std::hash::Hash;
 pub trait ClientLinks {
     /// Id of one connection.
     type Link: Copy + Eq + Hash;
-    /// A reply in the form in which it is kept and sent.
+    /// A reply in the representation in which it is kept and sent.
     type Reply: Clone;
     /// Returns the source of the bundles on a link: the client's address and the link.
     fn source(&self, link: Self::Link) -> Source;
-    /// Returns whether a client has too many unread replies to be served for now.
+    /// Returns whether a client has too many unread replies to be served now.
     fn is_congested(&self, link: Self::Link) -> bool;
     /// Releases the memory of a frame that was served.
     fn release(&mut self, link: Self::Link, bytes: usize);
-    /// Notes whether a link carries genuine data.
+    /// Records whether a link carries genuine data.
     fn vouch(&mut self, link: Self::Link, is_genuine: bool);
     fn close(&mut self, link: Self::Link, why: String);
     fn encode(&mut self, reply: ReplicaReply) -> Self::Reply;
     /// Returns the length of an encoded reply.
     fn bytes(&self, reply: &Self::Reply) -> usize;
-    /// Sends a reply alone, with authentication if it [needs that](super::needs_authentication) and the replica
-    /// authenticates replies. Returns the nanoseconds that the authentication took.
+    /// Sends a single reply, authenticated if it [requires that](super::needs_authentication) and the replica
+    /// authenticates replies. Returns the nanoseconds spent on authentication.
     fn tell(&mut self, link: Self::Link, reply: ReplicaReply) -> u64;
-    /// Sends a reply again, as [`ClientLinks::tell`].
+    /// Sends a reply again, like [`ClientLinks::tell`].
     fn repeat(&mut self, link: Self::Link, reply: Self::Reply) -> u64;
-    /// Returns whether the replica authenticates replies. The replies of a block then leave together.
+    /// Returns whether the replica authenticates replies. If so, the replies of a block are sent together.
     fn authenticates(&self) -> bool;
-    /// Sends a reply to an executed bundle without authentication, this often.
+    /// Sends `times` copies of a reply to an executed bundle, without authentication.
     fn deliver(&mut self, link: Self::Link, reply: Self::Reply, times: usize);
-    /// Sends replies to executed bundles with one authentication for all, this often.
+    /// Sends `times` copies of replies to executed bundles, with one authenticator for all.
     fn deliver_together(&mut self, link: Self::Link, replies: Vec<Self::Reply>, times: usize);
 }
 
@@ -41,8 +41,8 @@ pub trait DeskHost {
     type Links: ClientLinks;
     fn links(&mut self) -> &mut Self::Links;
     fn executor(&self) -> &Executor;
-    /// As [`quorate_consensus::Replica::is_known`].
+    /// Returns [`quorate_consensus::Replica::is_known`].
     fn is_known(&self, bundle: &Digest) -> bool;
-    /// As [`quorate_consensus::Replica::expects`].
+    /// Returns [`quorate_consensus::Replica::expects`].
     fn expects(&self, bundle: &Digest) -> bool;
 }

@@ -1,22 +1,23 @@
-//! The clients' desk of a replica: decides about each frame of a client, without I/O.
+//! The clients' desk of a replica: decides on each client frame, without I/O.
 //!
 //! A host [queues](Desk::push) the frames of its clients. In each event-loop iteration it [begins](Desk::begin_turn) a
-//! turn of the desk, and serves first the links that are known to be genuine, then the others:
+//! turn of the desk, and serves first the links known to be genuine, then the others:
 //!
 //! - [`Desk::next`] chooses a frame, and [`Desk::serve`] answers or refuses it, keeps its bundle, or returns a
-//!   [`Question`] for the host.
+//!   [`Question`] to the host.
 //! - [`Desk::begin_check`] returns signatures to verify, on any thread; [`Desk::settle`] takes the outcome.
-//! - [`Desk::next_batch`] returns verified bundles for the replica, and [`Desk::refuse`] tells the clients of bundles
-//!   that the replica refused.
+//! - [`Desk::next_batch`] returns verified bundles for the replica, and [`Desk::refuse`] informs the clients of refused
+//!   bundles.
 //! - [`Desk::deliver`] answers executed bundles.
 //!
 //! Links take [turns](quorate_network::gateway::turns) by cost. In each turn of the desk, genuine links get up to
-//! [`GENUINE_NS_PER_TURN`](quorate_network::gateway::budget::GENUINE_NS_PER_TURN) of work, and all others together up to
-//! [`STRANGERS_NS_PER_TURN`](quorate_network::gateway::budget::STRANGERS_NS_PER_TURN): the upper bound on the delay per turn
-//! that an attacker without keys can cause. The signatures of the two groups are verified in separate batches, so a
-//! forged signature never forces a genuine one to be verified twice.
+//! [`GENUINE_NS_PER_TURN`](quorate_network::gateway::budget::GENUINE_NS_PER_TURN) of work, and all others together up
+//! to [`STRANGERS_NS_PER_TURN`](quorate_network::gateway::budget::STRANGERS_NS_PER_TURN): the upper bound on the delay
+//! per turn that an attacker without keys can cause. The signatures of the two groups are verified in separate batches,
+//! so a forged signature never forces a genuine one to be verified twice.
 //!
-//! Most costs are nominal. The host measures only the time of answers and of authentication: the desk has no clock.
+//! Most costs are nominal, since the desk has no clock. The host measures only the time for answers and for
+//! authentication.
 
 mod batches;
 mod host;
@@ -52,25 +53,25 @@ use statuses::Statuses;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Limits that a client's bundle must respect.
+/// Limits for a client's bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct BundleLimits {
     /// Maximum number of commands in a block.
     pub commands: usize,
-    /// Maximum number of bytes of bundles in a block.
+    /// Maximum bytes of bundles in a block.
     pub bytes: usize,
 }
 
-/// Parts of a replica's configuration, beside the genesis, that a client must know.
+/// Parts of a replica's configuration, besides the genesis, that a client must know.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTerms {
     /// Values by the keys of `client.toml`.
     pub parameters: Parameters,
-    /// Maximum length of a client's frame.
+    /// Maximum length of a client's frame, in bytes.
     pub max_frame_bytes: u32,
 }
 
-/// Parts that a desk is built from. `K` identifies a link, `R` is a reply in the form in which it is kept.
+/// Parts from which a desk is built. `K` identifies a link, `R` is the representation of a kept reply.
 pub struct DeskParts<K, R, V> {
     pub answers: Answers,
     pub limits: BundleLimits,
@@ -82,12 +83,12 @@ pub struct DeskParts<K, R, V> {
     pub questions: QuestionPolicy<K>,
 }
 
-/// The clients' desk of a replica. `F` is a frame that waits for its turn.
+/// The clients' desk of a replica. `F` is a queued frame.
 pub struct Desk<K, F, R, V> {
     parts: DeskParts<K, R, V>,
-    /// A misbehaving replica says nothing about bundles.
+    /// Whether it never reports about bundles, as a misbehaving replica.
     is_muted: bool,
-    /// A misbehaving replica refuses all bundles.
+    /// Whether it refuses all bundles, as a misbehaving replica.
     refuses_all: bool,
     turns: Turns<K, F>,
     round: Round<K>,
@@ -98,14 +99,14 @@ pub struct Desk<K, F, R, V> {
     links: HashMap<ClientId, K>,
     /// Source of the bundles on each link.
     sources: HashMap<K, Source>,
-    /// The one that was looked up last.
+    /// The most recently used source.
     last: Option<(K, Source)>,
-    /// Sources of closed links, not reported to the replica yet.
+    /// Sources of closed links that are not reported to the replica yet.
     left: Vec<Source>,
     gathered: Gathered<K, R>,
-    /// Copies of each reply to an executed bundle, or of each message with several, besides the first.
+    /// Additional copies of each reply to an executed bundle, or of each message with several replies.
     copies: usize,
-    /// Time that authentication took for the frame that is being served, in nanoseconds.
+    /// Time spent on authentication for the current frame, in nanoseconds.
     authentication_ns: u64,
     statuses: Statuses,
     undecodable: u64,
@@ -137,36 +138,36 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
     }
 
-    /// Changes which clients are admitted.
+    /// Replaces the admission policies for bundles and queries.
     pub fn set_policies(&mut self, policy: AdmissionPolicy, questions: QuestionPolicy<K>) {
         (self.parts.policy, self.parts.questions) = (policy, questions);
     }
 
-    /// Stops answering and refusing bundles, or starts again. Questions are still answered.
+    /// Stops or resumes answering and refusing bundles. Queries are still answered.
     pub fn mute(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
     }
 
-    /// Refuses all bundles of clients as if the replica were overloaded, or stops doing so.
+    /// Starts or stops refusing all client bundles as if the replica were overloaded.
     pub fn refuse_all(&mut self, refuses_all: bool) {
         self.refuses_all = refuses_all;
     }
 
-    /// From now on, sends this number of copies of replies to executed bundles, besides the first.
+    /// Sets the number of additional copies of replies to executed bundles.
     pub fn set_copies(&mut self, copies: usize) {
         self.copies = copies;
     }
 
-    /// Notes that a client has connected; its latest link receives its replies. If clients are authenticated, the link
-    /// must first carry a genuine bundle of the client's: an id is only a claim, and anyone who claimed it would
-    /// receive the replies.
+    /// Records that a client has connected; its latest link receives its replies. If clients are authenticated, the
+    /// link must first carry a genuine bundle of the client: an id is only a claim, and otherwise anybody who claimed
+    /// it would receive the replies.
     pub fn connected(&mut self, client: ClientId, link: K) {
         if self.parts.verifier.kind() == ClientAuthentication::None {
             self.links.insert(client, link);
         }
     }
 
-    /// Notes that a client's link has closed: drops its frames and bundles.
+    /// Records that a client's link has closed: drops its frames and bundles.
     pub fn disconnected(&mut self, client: ClientId, link: K) {
         self.parts.questions.disconnected(link);
         if self.links.get(&client) == Some(&link) {
@@ -178,7 +179,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.last = None;
     }
 
-    /// Takes a link's client for authenticated, as if a genuine bundle had arrived on it.
+    /// Treats a link's client as authenticated, as if a genuine bundle had arrived on the link.
     pub fn trust(&mut self, client: ClientId, link: K) {
         self.links.insert(client, link);
         self.turns.set_standing(link, Standing::Genuine);
@@ -190,13 +191,13 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.turns.push(link, frame);
     }
 
-    /// Returns whether no frame waits for its turn.
+    /// Returns whether no frame is queued.
     pub fn is_idle(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Notes the load of the replica, before clients are served. Serves links again whose clients have read their
-    /// replies. Returns the sources of closed links, which the replica must learn first.
+    /// Records the replica's load, before clients are served. Resumes links whose clients have read their replies.
+    /// Returns the sources of closed links, which the replica must learn first.
     pub fn begin_turn(&mut self, now: Time, totals: Totals, links: &impl ClientLinks<Link = K>) -> Vec<Source> {
         let amount = |sum: PoolAmount| Amount { commands: sum.commands, bytes: sum.bytes };
         let (open, executed) = (amount(totals.open), amount(totals.executed));
@@ -228,8 +229,8 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     /// Drops bundles that need not be ordered from a peer's message, and returns whether the others are genuine. Honest
-    /// peers check the bundles that they forward, so it does not matter which one is forged. A peer is not to blame for
-    /// a bundle without a MAC for this replica: it is dropped too, unless a decided block names it.
+    /// peers verify the bundles that they forward, so it does not matter which one is forged. A peer is not to blame
+    /// for a bundle without a MAC for this replica: such a bundle is dropped too, unless a decided block contains it.
     pub fn judge_message<P: Protocol>(
         &mut self,
         replica: &Replica<P>,

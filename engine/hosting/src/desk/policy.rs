@@ -1,4 +1,4 @@
-//! Which clients' bundles a replica admits, and how many commands of each.
+//! Admission policy for client bundles, and quotas of commands.
 
 use super::quota::{BURST_NS, Debts};
 use quorate_crypto::CertificateFault;
@@ -13,18 +13,19 @@ pub type ClientKeys = BTreeSet<[u8; PUBLIC_KEY_BYTES]>;
 /// Admission policy for bundles.
 #[derive(Default)]
 pub struct AdmissionPolicy {
-    /// Keys admitted; `None`: all.
+    /// Admitted keys; `None`: all.
     listed: Option<ClientKeys>,
-    /// Time that a command costs its client, in nanoseconds; 0: nothing.
+    /// Cost of a command that is charged to its client, in nanoseconds; 0: none.
     command_ns: u64,
-    /// By owner.
+    /// Debts by owner.
     debts: Debts<u128>,
     not_admitted: u64,
     over_quota: u64,
 }
 
 impl AdmissionPolicy {
-    /// Admits these keys (`None`: all), with at most this many commands per second for each client (0: no limit).
+    /// Creates a policy that admits these keys (`None`: all), with at most this many commands per second and client (0:
+    /// no limit).
     pub fn new(listed: Option<ClientKeys>, max_commands_per_s: u64) -> AdmissionPolicy {
         let command_ns = BURST_NS.checked_div(max_commands_per_s).map_or(0, |ns| ns.max(1));
         AdmissionPolicy { listed, command_ns, ..AdmissionPolicy::default() }
@@ -47,7 +48,7 @@ impl AdmissionPolicy {
         Some(why)
     }
 
-    /// Returns why a client must wait, if it has used up its quota.
+    /// Returns why a client must wait, if its quota is used up.
     pub(super) fn over_quota(&mut self, client: ClientId, now: Time) -> Option<String> {
         if !self.debts.exceed_a_second(&client.owner(), now) {
             return None;
@@ -62,7 +63,7 @@ impl AdmissionPolicy {
         self.command_ns > 0
     }
 
-    /// Charges a client for the commands of a genuine bundle that is new.
+    /// Charges a client for the commands of a new genuine bundle.
     pub(super) fn charge(&mut self, bundle: &Bundle, now: Time) {
         let cost_ns = self.command_ns.saturating_mul(bundle.len() as u64);
         self.debts.add(bundle.origin().owner(), cost_ns, now);
@@ -74,7 +75,7 @@ impl AdmissionPolicy {
     }
 }
 
-/// Returns why the client of a key that is not listed is refused.
+/// Returns the refusal for the client of an unlisted key.
 pub(super) fn not_listed(key: &[u8]) -> String {
     format!(
         "the client's key {} is not admitted; help: ask the operators to add it to `keys` in `[clients]`",
@@ -82,7 +83,7 @@ pub(super) fn not_listed(key: &[u8]) -> String {
     )
 }
 
-/// Returns why a client without a valid certificate is refused.
+/// Returns the refusal for a client without a valid certificate.
 pub(super) fn not_certified(fault: CertificateFault) -> &'static str {
     match fault {
         CertificateFault::Missing => {

@@ -1,8 +1,8 @@
-//! Which clients' questions a replica answers, and how much work it does for each.
+//! Admission policy for client queries, and quotas of work for them.
 //!
-//! With the rules `listed` and `certified`, a link proves a key once, by a signature of the challenge that the replica
-//! drew for it. Until then nothing is read or made for it. A bundle does not count as a proof: others have it too, and
-//! can repeat it.
+//! With the policies `listed` and `certified`, a link proves a key once, by signing the challenge that the replica
+//! created for it. Until then nothing is read or computed for it. A bundle does not count as a proof, because others
+//! have it too and can replay it.
 
 use super::policy::{ClientKeys, not_certified, not_listed};
 use super::quota::Debts;
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// A quota is this much of work for each second, in nanoseconds of debt.
+/// Quota unit: one second of work per second, in nanoseconds of debt.
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// Keys of clients whose questions are answered.
+/// Keys of clients whose queries are answered.
 pub enum Askers {
     Listed(ClientKeys),
     Certified(Box<Certifier>),
@@ -37,44 +37,44 @@ impl Askers {
     }
 }
 
-/// Admits the links of clients that prove a key to replica `me`.
+/// Admits the links of clients that prove possession of a key to replica `me`.
 struct Proofs<K> {
     cluster: ClusterId,
     me: ReplicaId,
     askers: Askers,
     challenges: Challenges,
-    /// Links that have asked.
+    /// Links that have sent a query.
     links: HashMap<K, Shown>,
 }
 
-/// Quotas of answers for each client and second; 0: no limit.
+/// Quotas of answers per client and second; 0: no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnswerQuotas {
     pub bytes_per_s: u64,
-    /// Time to make answers, in microseconds.
+    /// Time spent on answers, in microseconds.
     pub us_per_s: u64,
 }
 
-/// What a link has shown.
+/// A link's proof of a key.
 enum Shown {
-    /// Nothing yet. It was sent this challenge.
+    /// None yet. The link was sent this challenge.
     Challenged(Digest),
     /// An admitted key, of this owner.
     Key(u128),
-    /// A key that is not admitted, or a proof that is not one.
+    /// A key that is not admitted, or an invalid proof.
     Refused(String),
 }
 
-/// Whose quota an answer uses. An id that is only claimed must not use up the quota of its owner.
+/// The account charged for an answer. A link that only claims an id must not use up the quota of the id's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Payer {
     Owner(u128),
     Address(u64),
 }
 
-/// Admission policy for questions.
+/// Admission policy for queries.
 pub struct QuestionPolicy<K> {
-    /// `None`: everyone may ask.
+    /// `None`: all clients may send queries.
     proofs: Option<Proofs<K>>,
     quotas: AnswerQuotas,
     debts: Debts<Payer>,
@@ -83,12 +83,12 @@ pub struct QuestionPolicy<K> {
 }
 
 impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
-    /// Answers everyone.
+    /// Answers all clients.
     pub fn open(quotas: AnswerQuotas) -> QuestionPolicy<K> {
         QuestionPolicy { proofs: None, quotas, debts: Debts::default(), not_admitted: 0, over_quota: 0 }
     }
 
-    /// Answers clients with these keys, which they prove to replica `me` of a cluster by signing challenges.
+    /// Answers clients with these keys, whose possession they prove to replica `me` of a cluster by signing challenges.
     pub fn closed(
         cluster: ClusterId,
         me: ReplicaId,
@@ -100,7 +100,7 @@ impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
         QuestionPolicy { proofs, ..QuestionPolicy::open(quotas) }
     }
 
-    /// Returns the reply to a question that must not be answered now. `address` is that of the link.
+    /// Returns the reply to a query that must not be answered now. `address` is the link's address.
     pub(super) fn refusal(&mut self, link: K, address: u64, id: u64, now: Time) -> Option<ReplicaReply> {
         if let Some(Proofs { challenges, links, .. }) = &mut self.proofs {
             match links.entry(link).or_insert_with(|| Shown::Challenged(challenges.draw())) {
@@ -122,8 +122,8 @@ impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
         Some(ReplicaReply::Unanswered { id, why: self.quota_used_up(), again: true })
     }
 
-    /// Takes a link's proof of a key. Returns whether the key is admitted. A link has one try, so that it cannot have
-    /// signatures verified again and again.
+    /// Takes a link's proof of a key. Returns whether the key is admitted. A link has only one attempt, so that it
+    /// cannot cause repeated signature verifications.
     pub(super) fn prove(&mut self, link: K, client: ClientId, credential: &[u8], signature: &[u8]) -> bool {
         let Some(Proofs { cluster, me, askers, links, .. }) = &mut self.proofs else { return false };
         let Some(Shown::Challenged(challenge)) = links.get(&link) else { return false };
@@ -138,7 +138,7 @@ impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
         is_admitted
     }
 
-    /// Charges a link's client for an answer of `bytes` that took `spent` to make.
+    /// Charges a link's client for an answer of `bytes` that took `spent` to produce.
     pub(super) fn charge(&mut self, link: K, address: u64, bytes: usize, spent: Duration, now: Time) {
         if !self.has_quotas() {
             return;
@@ -178,7 +178,7 @@ impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
         )
     }
 
-    /// Returns the counts of questions that were not answered, by reason.
+    /// Returns the number of unanswered queries, by reason.
     pub fn refusals(&self) -> [(&'static str, u64); 2] {
         [("questions-not-admitted", self.not_admitted), ("questions-over-quota", self.over_quota)]
     }

@@ -1,15 +1,15 @@
-//! Use of quotas by clients.
+//! Clients' use of their quotas.
 
 use quorate_types::Time;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A client may use this much of its quota at once, in nanoseconds.
+/// Maximum burst of a client, in nanoseconds of its quota.
 pub(super) const BURST_NS: u64 = 1_000_000_000;
-/// Maximum number of clients whose use of the quota is known. Beyond it, those that have paid are forgotten, or all.
+/// Maximum number of tracked clients. Beyond it, those without debt are forgotten, or else all.
 const MAX_QUOTAS: usize = 65_536;
 
-/// When each client's use of its quota will be paid off.
+/// The time when each client's debt is paid off.
 pub(super) struct Debts<K> {
     paid_off: HashMap<K, Time>,
 }
@@ -21,7 +21,7 @@ impl<K> Default for Debts<K> {
 }
 
 impl<K: Eq + Hash> Debts<K> {
-    /// Returns whether a client owes a second's worth or more.
+    /// Returns whether a client owes at least one second.
     pub fn exceed_a_second(&self, client: &K, now: Time) -> bool {
         self.paid_off.get(client).is_some_and(|paid_off| paid_off.since(now).as_nanos() >= u128::from(BURST_NS))
     }
@@ -30,7 +30,7 @@ impl<K: Eq + Hash> Debts<K> {
     pub fn add(&mut self, client: K, cost_ns: u64, now: Time) {
         if self.paid_off.len() >= MAX_QUOTAS {
             self.paid_off.retain(|_, paid_off| *paid_off > now);
-            // Otherwise many clients in debt would cause this work again and again.
+            // Otherwise many clients in debt would cause this work repeatedly.
             if self.paid_off.len() > MAX_QUOTAS / 2 {
                 self.paid_off.clear();
             }

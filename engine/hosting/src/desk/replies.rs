@@ -1,4 +1,4 @@
-//! Replies of the desk: to executed bundles, from the cache, and refusals.
+//! The desk's replies: to executed bundles, from the cache, and refusals.
 
 use super::{ClientLinks, ClientVerifier, Desk};
 use crate::{Answers, refusal};
@@ -8,16 +8,16 @@ use quorate_types::{Bundle, Digest, ReplicaReply};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A message of several replies takes no further one from this size on, so that it stays far below a frame's limit.
+/// Size from which a message of several replies takes no further one, in bytes, far below the frame limit.
 const FULL_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Returns whether a reply is about a bundle, and not about a question.
+/// Returns whether a reply is about a bundle, rather than a query.
 pub fn is_about_a_bundle(reply: &ReplicaReply) -> bool {
     matches!(reply, ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. })
 }
 
-/// Returns whether clients must know who made a reply. No result depends on a status, a challenge, the refusal of an
-/// answer, or a comparison.
+/// Returns whether clients must be able to verify the sender of a reply. No result depends on a status, a challenge, a
+/// refused answer, or a comparison.
 pub fn needs_authentication(reply: &ReplicaReply) -> bool {
     !matches!(
         reply,
@@ -28,17 +28,17 @@ pub fn needs_authentication(reply: &ReplicaReply) -> bool {
     )
 }
 
-/// Replies to one client, each encoded as a message of its own.
+/// Replies to one client, each encoded as a separate message.
 struct Group<K, R> {
     link: K,
     replies: Vec<R>,
     bytes: usize,
 }
 
-/// Replies of a block that leave together, by link in the order of their first ones.
+/// Replies of a block that are sent together, by link, in the order of each link's first reply.
 pub(super) struct Gathered<K, R> {
     groups: Vec<Group<K, R>>,
-    /// Where a link's group is.
+    /// Index of each link's group.
     places: HashMap<K, usize>,
 }
 
@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     /// Answers the bundles of a block. A bundle that was ordered before has no effect the second time, and its client
-    /// gets the first reply again, as long as it is cached.
+    /// gets the first reply again if it is still cached.
     pub fn deliver(&mut self, links: &mut impl ClientLinks<Link = K, Reply = R>, replies: &mut Vec<Reply>) {
         let (gathers, times) = (links.authenticates(), 1 + self.copies);
         let mut last = None;
@@ -115,14 +115,14 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.parts.cache.get(bundle).cloned()
     }
 
-    /// Answers a bundle that was executed before, without a cached reply; it is not ordered again.
+    /// Answers a bundle that was executed before and has no cached reply; it is not ordered again.
     pub(super) fn answer_again(&mut self, links: &mut impl ClientLinks<Link = K>, link: K, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers().form(results) else { return };
         self.tell(links, link, ReplicaReply::Executed { bundle, height, results });
     }
 
-    /// Tells the clients of the last submission that the replica refused their bundles. Refusals are in order of
+    /// Informs the clients of the last submission that the replica refused their bundles. Refusals are in order of
     /// arrival, so one pass finds all links.
     pub fn refuse(
         &mut self,
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
     }
 
-    /// Tells a client to send a bundle again later.
+    /// Asks a client to resend a bundle later.
     pub(super) fn refuse_for_load(&mut self, links: &mut impl ClientLinks<Link = K>, link: K, bundle: &Bundle) {
         let retry_after_ms = self.parts.admission.refuse(super::service::amount(bundle));
         self.tell(links, link, ReplicaReply::Busy { bundle: bundle.digest(), retry_after_ms });
@@ -162,12 +162,12 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.tell(links, link, ReplicaReply::Refused { bundle, why, again: true });
     }
 
-    /// Refuses a bundle permanently. The digest is zero for a frame that is no bundle.
+    /// Refuses a bundle permanently. The digest is zero for a frame that contains no bundle.
     pub fn refuse_for_good(&mut self, links: &mut impl ClientLinks<Link = K>, link: K, bundle: Digest, why: String) {
         self.tell(links, link, ReplicaReply::Refused { bundle, why, again: false });
     }
 
-    /// Sends a client a reply of its own.
+    /// Sends a client a single reply.
     pub fn tell(&mut self, links: &mut impl ClientLinks<Link = K>, link: K, reply: ReplicaReply) {
         let is_about_a_bundle =
             matches!(reply, ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. });

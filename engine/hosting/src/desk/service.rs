@@ -1,4 +1,4 @@
-//! Service to clients: the choice of frames, their costs, and the decisions about them.
+//! Service to clients: selection of frames, their costs, and the decisions about them.
 
 use super::batches::Arrival;
 use super::{BundleLimits, ClientLinks, ClientTerms, ClientVerifier, Desk, DeskHost};
@@ -17,19 +17,19 @@ use std::time::Duration;
 const FRAME_NS: u64 = 1_000;
 /// Cost of a bundle per byte, for hashing, in nanoseconds.
 const BYTE_NS: u64 = 2;
-/// Cost of a bundle's signature, in nanoseconds, as for a single verification. In a batch it takes half.
+/// Cost of verifying a bundle's signature individually, in nanoseconds. In a batch it takes half.
 pub(super) const SIGNATURE_NS: u64 = 50_000;
 
 /// A client's frame, decoded.
 pub struct ClientFrame<K> {
     pub link: K,
-    /// Who the link's client claims to be.
+    /// Identity claimed by the link's client.
     pub client: ClientId,
     pub bytes: usize,
     pub request: Result<ClientRequest, DecodeError>,
 }
 
-/// A question of an admitted client. The host answers it, and then charges its link for the time.
+/// A query of an admitted client. The host answers it, and then charges its link for the time.
 pub enum Question {
     Query {
         id: u64,
@@ -46,7 +46,7 @@ pub enum Question {
     },
 }
 
-/// Service to the links of one standing in one turn.
+/// Service to the links of one standing in one turn of the desk.
 pub(super) struct Round<K> {
     standing: Standing,
     frames: usize,
@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.round = Round::of(standing);
     }
 
-    /// Takes the next frame, if one waits and the budget of the round is not used up. The host passes it to
+    /// Takes the next frame, if one is queued and the budget of the round is not used up. The host passes it to
     /// [`Desk::serve`].
     pub fn next(&mut self, links: &impl ClientLinks<Link = K>) -> Option<(K, F)> {
         while !self.round.is_over() {
@@ -90,7 +90,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         None
     }
 
-    /// Serves a frame: answers it, or keeps its bundle to be checked, or returns a question for the host.
+    /// Serves a frame: answers it, or keeps its bundle for verification, or returns a query for the host.
     pub fn serve<H>(&mut self, host: &mut H, now: Time, frame: ClientFrame<K>) -> Option<Question>
     where
         H: DeskHost<Links: ClientLinks<Link = K, Reply = R>>,
@@ -130,7 +130,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.round.spent_ns += cost_ns;
     }
 
-    /// Answers a question that takes no time, and returns any other one that may be answered.
+    /// Answers a query that takes no time, and returns any other one that may be answered.
     fn take_question<H: DeskHost<Links: ClientLinks<Link = K>>>(
         &mut self,
         host: &mut H,
@@ -174,14 +174,14 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
     }
 
-    /// Sends the answer to a question.
+    /// Sends the answer to a query.
     pub fn answer(&mut self, links: &mut impl ClientLinks<Link = K>, link: K, reply: ReplicaReply) {
         self.tell(links, link, reply);
-        // The host measures it with the rest.
+        // The host measures authentication as part of the answer.
         self.authentication_ns = 0;
     }
 
-    /// Charges a client and its link for an answer of `bytes` that took `spent` to make and to send.
+    /// Charges a client and its link for an answer of `bytes` that took `spent` to produce and send.
     pub fn charge_answer(
         &mut self,
         links: &impl ClientLinks<Link = K>,
@@ -195,7 +195,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.charge(link, answer_cost_ns(spent.as_nanos() as u64, bytes));
     }
 
-    /// Answers or refuses a bundle, or keeps it to be checked. Returns whether it is kept.
+    /// Answers or refuses a bundle, or keeps it for verification. Returns whether it is kept.
     fn take_bundle<H>(&mut self, host: &mut H, now: Time, link: K, client: ClientId, bundle: Bundle) -> bool
     where
         H: DeskHost<Links: ClientLinks<Link = K, Reply = R>>,
@@ -209,7 +209,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         true
     }
 
-    /// Returns whether a bundle should be ordered. Otherwise tells its client why not, or its outcome.
+    /// Returns whether a bundle should be ordered. Otherwise informs its client of the reason, or of its outcome.
     fn accepts_from<H>(&mut self, host: &mut H, now: Time, link: K, client: ClientId, bundle: &Bundle) -> bool
     where
         H: DeskHost<Links: ClientLinks<Link = K, Reply = R>>,
@@ -221,13 +221,13 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
         if !host.executor().begins_anew(bundle) && !host.expects(&digest) {
             if let Some(reply) = self.kept_reply(&digest) {
-                // Executed, so its signature has been verified. The client may have sent it to the leader alone and now
-                // repeats it here, so the link receives its replies if no other one does.
+                // The bundle was executed, so its signature has been verified. The client may have sent it to the
+                // leader alone and now repeats it here, so the link receives the client's replies if no other one does.
                 self.links.entry(client).or_insert(link);
                 self.repeat(host.links(), link, reply);
                 return false;
             }
-            // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
+            // Bundles executed while this replica was away may still arrive, and anybody can replay them. Never order
             // them again.
             if let Some(reply) = host.executor().settled(bundle) {
                 self.answer_again(host.links(), link, reply);
@@ -235,7 +235,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
             }
         }
         if let Some(why) = bad_expiry(bundle, host.executor().height()) {
-            // A temporary refusal: the bundle may have arrived before, and its outcome is known once it has expired.
+            // A temporary refusal: the bundle may have arrived before, and its outcome is known after it has expired.
             self.refuse_for_now(host.links(), link, digest, why);
             return false;
         }
@@ -261,7 +261,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         true
     }
 
-    /// Returns the reason why a client's bundle cannot be ordered, if any.
+    /// Returns the reason why a client's bundle cannot be ordered; `None` if it can.
     fn misfit(&self, client: ClientId, bundle: &Bundle) -> Option<String> {
         let BundleLimits { commands, bytes } = self.parts.limits;
         if self.checks_signatures() && bundle.authenticator().is_none() {
@@ -290,7 +290,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         })
     }
 
-    /// Notes that a link's client has proved its key, or signed a bundle.
+    /// Records that a link's client has proved its key, or has signed a bundle.
     pub(super) fn mark_genuine(&mut self, links: &mut impl ClientLinks<Link = K>, link: K) {
         if self.turns.standing(link) == Standing::Stranger {
             self.turns.set_standing(link, Standing::Genuine);
@@ -298,7 +298,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
     }
 
-    /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.
+    /// Handles a frame that no honest client sends: the link loses its standing, and is closed after several faults.
     pub(super) fn fault(&mut self, links: &mut impl ClientLinks<Link = K>, link: K) {
         self.turns.set_standing(link, Standing::Stranger);
         links.vouch(link, false);
@@ -309,7 +309,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 }
 
-/// Who answers a question.
+/// The party that answers a query.
 enum Asked {
     Host(Question),
     Height,

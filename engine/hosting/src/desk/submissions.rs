@@ -1,4 +1,4 @@
-//! Bundles on their way to the replica: checked in batches, then submitted in the order in which they arrived.
+//! Bundles before their submission to the replica: verified in batches, then submitted in order of arrival.
 
 use super::batches::Arrival;
 use super::service::SIGNATURE_NS;
@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
 use std::ops::ControlFlow;
 
-/// Extra cost of a forged bundle, in nanoseconds: finding it among 256 takes 8 more batch verifications.
+/// Additional cost of a forged bundle, in nanoseconds: finding it among 256 takes 8 more batch verifications.
 const FORGED_NS: u64 = 8 * SIGNATURE_NS;
 
 /// Genuine bundles, for one [`quorate_consensus::Input::Submit`].
@@ -21,13 +21,13 @@ pub struct Submission {
 }
 
 impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
-    /// Returns the number of bundles of this round that are not being checked yet.
+    /// Returns the number of bundles of this round whose verification has not begun.
     pub fn unchecked(&self) -> usize {
         self.round.arrivals.len()
     }
 
-    /// Begins to verify up to `max` bundles of this round. Returns the signatures to verify, with the number by
-    /// which the host [settles](Desk::settle) them; `None` if the outcome is known.
+    /// Begins to verify up to `max` bundles of this round. Returns the signatures to verify, with the batch number for
+    /// [`Desk::settle`]; `None` if the outcome is already known.
     pub fn begin_check(&mut self, max: usize) -> Option<(u64, V::Task)> {
         let later = self.round.arrivals.split_off(max.min(self.round.arrivals.len()));
         let arrivals = std::mem::replace(&mut self.round.arrivals, later);
@@ -40,18 +40,18 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         }
     }
 
-    /// Takes the outcome of a check.
+    /// Takes the outcome of a verification.
     pub fn settle(&mut self, number: u64, checked: V::Checked) {
         let forged = self.parts.verifier.finish(checked);
         self.batches.settle(number, forged);
     }
 
-    /// Returns whether the next batch is checked.
+    /// Returns whether the next batch has been verified.
     pub fn has_checked(&self) -> bool {
         self.batches.is_next_checked()
     }
 
-    /// Returns the genuine bundles of the next checked batch, each batch as one submission. Tells the senders of forged
+    /// Returns the genuine bundles of the next verified batch, one batch per submission. Informs the senders of forged
     /// ones.
     pub fn next_batch<H>(&mut self, host: &mut H, now: Time) -> Option<Submission>
     where
@@ -70,8 +70,8 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         None
     }
 
-    /// Returns the genuine bundles, noting the links on which they arrived. Marks the senders of these, and informs
-    /// the senders of the forged ones.
+    /// Returns the genuine bundles and records the links on which they arrived. Marks their senders as genuine, and
+    /// informs the senders of the forged ones.
     fn take_genuine(
         &mut self,
         links: &mut impl ClientLinks<Link = K>,
@@ -102,13 +102,13 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         bundles
     }
 
-    /// Assigns the link of a genuine bundle to its client. Returns false if the bundle shows nothing about the link.
+    /// Assigns the link of a genuine bundle to its client. Returns false if the bundle proves nothing about the link.
     fn assign_link(&mut self, arrival: &Arrival<K>) -> bool {
         let Arrival { link, bundle, was_known } = arrival;
         if !self.checks_signatures() {
             return true;
         }
-        // Anyone who has seen a bundle can replay it. The sender of a replay must get neither the replies nor the
+        // Anybody who has seen a bundle can replay it. The sender of a replay must get neither the replies nor the
         // standing of a connected client.
         if *was_known && self.links.get(&bundle.origin()).is_some_and(|held| held != link) {
             return false;
@@ -117,7 +117,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         true
     }
 
-    /// Charges the quotas of clients for bundles that the replica does not know yet: anyone can repeat others.
+    /// Charges the clients' quotas for bundles that are new to the replica: anybody can replay others.
     fn charge_quotas(&mut self, host: &impl DeskHost, now: Time, bundles: &[Bundle]) {
         if !self.parts.policy.has_quotas() {
             return;

@@ -1,11 +1,11 @@
-//! Verification of clients' bundles as the desk uses it: real, or a model.
+//! Verification of client bundles as used by the desk: real, or a model.
 
 use quorate_crypto::{BundleTask, BundleVerifier, CertificateFault, CheckedBundles, ClientAuthentication};
 use quorate_types::{Bundle, Digest};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Verifier of clients' bundles; [`BundleVerifier`] documents the methods.
+/// Verifier of client bundles; [`BundleVerifier`] documents the methods.
 pub trait ClientVerifier {
     type Task;
     type Checked;

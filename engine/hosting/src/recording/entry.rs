@@ -1,4 +1,4 @@
-//! Entries of a recording, in the codec of the wire.
+//! Entries of a recording, in the wire codec.
 
 use bytes::Bytes;
 use quorate_consensus::seam::encoding::Fingerprint;
@@ -6,7 +6,7 @@ use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{DecodeError, Decoder, Encoder, ReplicaId, Time, Wire};
 
-/// Maximum size of an input: the bundles that clients send in one turn, or a frame, plus its header.
+/// Maximum size of an input, in bytes: the client bundles of one iteration, or a frame, plus its header.
 pub const MAX_INPUT_BYTES: usize = 2 * MAX_FRAME_BYTES;
 /// Maximum number of actions in a step: a replica that has fallen behind commits all missing blocks at once.
 pub const MAX_ACTIONS: usize = 1 << 20;
@@ -28,11 +28,11 @@ pub struct Begin {
     pub salt: u64,
 }
 
-/// Input of a replica, and the actions it returned.
+/// Input of a replica, and its resulting actions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     pub replica: ReplicaId,
-    /// Time according to the host.
+    /// The host's time.
     pub now: Time,
     /// The encoded input.
     pub input: Bytes,
@@ -40,10 +40,10 @@ pub struct Step {
     pub actions: Option<Vec<Fingerprint>>,
 }
 
-/// Reason why a recording ends.
+/// Reason for the end of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The run is over.
+    /// The run has ended.
     Done {
         /// Trace hash of a simulated run.
         trace: Option<String>,

@@ -4,34 +4,34 @@ use quorate_consensus::Config;
 use quorate_types::{EpochId, Quorum};
 use serde::{Deserialize, Serialize};
 
-/// The only format that is written and read.
+/// The only supported format.
 pub const FORMAT: u64 = 5;
-/// First line of every recording, before the format and a line feed.
+/// First line of every recording, before the format number and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
-/// Size of a chunk's head: length of the payload, its checksum, checksum of these two.
+/// Size of a chunk's header, in bytes: length of the payload, its checksum, and the checksum of these two.
 pub(crate) const HEAD_BYTES: usize = 12;
-/// Maximum length of the first line.
+/// Maximum length of the first line, in bytes.
 pub(crate) const MAX_LINE_BYTES: u64 = 64;
 pub(crate) const MAX_HEADER_BYTES: u32 = 4 << 20;
 
-/// Everything needed to construct a cluster's replicas, except their identities and salts, which are in
+/// All data needed to construct a cluster's replicas, except their identities and salts, which are in
 /// [`Begin`](crate::recording::Begin).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// Version of quorate that wrote the recording.
     pub quorate: String,
-    /// Id that the replicas' statements name.
+    /// Epoch named in the replicas' statements.
     pub epoch: EpochId,
     pub replicas: usize,
     pub faults: usize,
     pub consensus: Config,
-    /// Everything that determines a simulated run, in the simulator's format.
+    /// The parameters that determine a simulated run, in the simulator's format.
     pub simulation: Option<serde_json::Value>,
 }
 
 impl Header {
-    /// Makes the header for a recording of real replicas by this version.
+    /// Creates the header for a recording of real replicas by this version.
     pub fn new(epoch: EpochId, quorum: Quorum, consensus: Config) -> Header {
         Header {
             quorate: env!("CARGO_PKG_VERSION").to_owned(),

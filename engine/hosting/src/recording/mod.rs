@@ -1,8 +1,8 @@
 //! quorate: recordings of replicas, and their replay.
 //!
-//! A replica is a function of its configuration, its identity, a salt, and the times and inputs it receives. A
-//! recording stores these, and a fingerprint of each resulting action. [`replay`] constructs the same replicas, gives
-//! them the same inputs, and finds the first difference. The hosts call [`step`] instead of `Replica::step`, and the
+//! A replica is a function of its configuration, its identity, a salt, and the times and inputs that it receives. A
+//! recording stores these, and a fingerprint of each resulting action. [`replay`] constructs the same replicas, passes
+//! them the same inputs, and reports the first difference. The hosts call [`step`] instead of `Replica::step`, and the
 //! [`Recorder`] passes inputs and actions to a [`Tape`]: a [`Writer`] writes them to a file, a [`Comparison`] compares
 //! them with a recording.
 //!
@@ -10,8 +10,8 @@
 //!
 //! The first line names the format. Chunks follow: length of the payload, checksum of the payload, checksum of these
 //! two numbers (four bytes each, little-endian, CRC-32), payload. The first payload is a [`Header`] as JSON, all others
-//! are sequences of [`Entry`]s in the codec of the wire. A file may end anywhere, because a killed replica writes no
-//! end and may tear the last chunk. Any other deviation is an error.
+//! are sequences of [`Entry`]s in the wire codec. A file may end anywhere, because a killed replica writes no end and
+//! may leave an incomplete last chunk. Any other deviation is an error.
 
 mod comparison;
 mod entry;

@@ -1,4 +1,4 @@
-//! Reads a recording, chunk by chunk.
+//! Reading of a recording, chunk by chunk.
 
 use crate::recording::entry::{End, Entry, MAX_ACTIONS, MAX_INPUT_BYTES};
 use crate::recording::error::{Fault, RecordingError};
@@ -10,31 +10,31 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a chunk: the largest entry, and the entries buffered before it.
+/// Maximum size of a chunk, in bytes: the largest entry, and the entries buffered before it.
 const MAX_CHUNK_BYTES: u32 = (MAX_INPUT_BYTES + MAX_ACTIONS * Fingerprint::BYTES + (1 << 20)) as u32;
 
-/// How a recording ends.
+/// End of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// With an entry for its end.
+    /// Regular, with an end entry.
     Told(End),
-    /// Abruptly, because the recorder was killed, with an incomplete chunk of `torn_bytes` at the end.
+    /// Abrupt, because the recorder was killed, with an incomplete chunk of `torn_bytes` at the end.
     BrokenOff { torn_bytes: u64 },
 }
 
-/// A file as chunks.
+/// A file read as chunks.
 struct Chunks {
     path: PathBuf,
     file: BufReader<File>,
     length: u64,
-    /// The chunk read last, and where it begins; the header is number 0.
+    /// The chunk read last, and its offset; the header is number 0.
     number: Option<u64>,
     begins: u64,
-    /// Where the next chunk begins.
+    /// Offset of the next chunk.
     next: u64,
 }
 
-/// Reader of a recording, from its beginning.
+/// Reader of a recording.
 pub struct Reader {
     chunks: Chunks,
     header: Header,
@@ -71,7 +71,7 @@ impl Reader {
         self.steps
     }
 
-    /// Returns how the recording ends, once its end was read.
+    /// Returns the end of the recording, once it was read.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
     }
@@ -134,12 +134,13 @@ impl Chunks {
         Ok(Chunks { path: path.to_owned(), file, length, number: None, begins: next, next })
     }
 
-    /// Returns the number of bytes that are left.
+    /// Returns the number of bytes left.
     fn left(&self) -> u64 {
         self.length - self.next
     }
 
-    /// Reads the payload of the next chunk; `None` if the file ends before it does. `steps` counts the steps before it.
+    /// Reads the payload of the next chunk; `None` if the file ends before its end. `steps` is the number of steps
+    /// before it.
     fn next(&mut self, max_bytes: u32, steps: u64) -> Result<Option<Bytes>, RecordingError> {
         let left = self.left();
         if left < HEAD_BYTES as u64 {
@@ -178,7 +179,7 @@ impl Chunks {
     }
 }
 
-/// Returns the format that the first line names.
+/// Returns the format number in the first line.
 fn format_of(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.strip_prefix(MAGIC)?.strip_suffix('\n')?;
     let format: u64 = text.parse().ok()?;

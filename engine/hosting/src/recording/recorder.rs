@@ -1,4 +1,4 @@
-//! Records the replicas of a host.
+//! Recording of a host's replicas.
 
 use crate::recording::entry::{Begin, Step};
 use crate::recording::error::RecordingError;
@@ -34,7 +34,7 @@ pub trait Tape {
     fn begin(&mut self, begin: Begin);
     /// Records a step of a replica.
     fn step(&mut self, step: Step);
-    /// Makes sure that all entries survive this process. Returns earlier errors, too.
+    /// Ensures that all entries survive this process. Also returns earlier errors.
     fn flush(&mut self) -> Result<(), RecordingError>;
     /// Ends the recording; `trace` is the trace hash of a simulated run. A comparison returns its result.
     fn finish(&mut self, trace: Option<&str>) -> Result<Option<Rerun>, RecordingError>;
@@ -76,7 +76,7 @@ impl Recorder {
         }
     }
 
-    /// Makes sure that all entries survive this process.
+    /// Ensures that all entries survive this process.
     ///
     /// # Errors
     /// If the tape cannot be written, now or earlier.

@@ -1,4 +1,4 @@
-//! Replays the recorded inputs of replicas and compares their actions.
+//! Replay of recorded inputs, and comparison of the resulting actions.
 
 use crate::recording::entry::{Begin, Entry, Step};
 use crate::recording::error::{Fault, RecordingError};
@@ -30,11 +30,11 @@ pub struct Replayed {
     pub time: Time,
     /// The highest view of any replica.
     pub view: View,
-    /// Maximum number of blocks that any replica committed.
+    /// Maximum number of blocks committed by any replica.
     pub blocks: u64,
-    /// Maximum number of commands that any replica committed.
+    /// Maximum number of commands committed by any replica.
     pub commands: u64,
-    /// How the recording ends; `None` if the replay stopped earlier.
+    /// End of the recording; `None` if the replay stopped earlier.
     pub ending: Option<Ending>,
     /// Message of the panic in the last step, if both the recorded replica and the replay panicked.
     pub panic: Option<String>,
@@ -42,7 +42,7 @@ pub struct Replayed {
     pub difference: Option<Difference>,
 }
 
-/// Step with actions that differ from the recorded ones.
+/// A step whose actions differ from the recorded ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// Number of the step in the recording, from 1.
@@ -60,10 +60,10 @@ pub struct Difference {
     pub replayed: Vec<String>,
 }
 
-/// How the actions of a step differ.
+/// Kind of the difference between the actions of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Disagreement {
-    /// Position, from 0, of the first action that differs or exists on one side only.
+    /// Index of the first action that differs or exists on one side only.
     Action(usize),
     /// The replay panics with this message, but the recorded replica did not.
     Panic(String),
@@ -72,10 +72,10 @@ pub enum Disagreement {
 }
 
 /// Replays a recording up to its end, to the step `until`, or to the first difference. `transcript` receives a line for
-/// each input and action, `requests` collects the times of clients' bundles.
+/// each input and action, `requests` collects the times of client bundles.
 ///
 /// # Errors
-/// If the recording cannot be read or is not consistent.
+/// If the recording cannot be read or is inconsistent.
 pub fn replay(
     reader: &mut Reader,
     until: Option<u64>,
@@ -142,7 +142,7 @@ impl<P: Protocol> Stage<'_, '_, P> {
         Ok(replayed)
     }
 
-    /// Makes a replica. Returns whether one with this id existed before.
+    /// Creates a replica. Returns whether one with this id existed before.
     fn begin(&mut self, reader: &Reader, Begin { replica: me, salt }: Begin) -> bool {
         let header = reader.header();
         let replica = (self.make)(header.consensus.clone(), header.quorum(), header.epoch, me, salt);
@@ -224,7 +224,7 @@ impl<P: Protocol> Actor<P> {
     }
 }
 
-/// Returns the position of the first action that differs from the recorded one.
+/// Returns the index of the first action that differs from the recorded one.
 fn first_difference<M: Wire>(recorded: &[Fingerprint], actions: &[Action<M>], encoder: &mut Encoder) -> Option<usize> {
     let same = |(recorded, action): (&Fingerprint, &Action<M>)| *recorded == Fingerprint::of(action, encoder);
     let at = recorded.iter().zip(actions).map(same).take_while(|same| *same).count();

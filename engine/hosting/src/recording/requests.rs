@@ -1,12 +1,12 @@
-//! Times of clients' bundles at the recorded replicas.
+//! Times of client bundles at the recorded replicas.
 
 use quorate_consensus::{Action, Input, Mark, Message};
 use quorate_types::{Bundle, Digest, Height, ReplicaId, Time, View};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-/// Maximum number of proposals and of turns that are remembered for a replica. A bundle that waits for longer than
-/// these counts without its proposal, or with the longest pause among the turns that are left.
+/// Maximum number of proposals and of iterations remembered per replica. A bundle that waits longer than these is
+/// counted without its proposal, or with the longest pause among the remaining iterations.
 const MAX_REMEMBERED: usize = 1 << 16;
 
 /// Times of a bundle at one replica, from its arrival to its commit.
@@ -18,14 +18,14 @@ pub struct Request {
     pub commands: usize,
     /// View and height of the block that committed it.
     pub block: (View, Height),
-    /// Start of the turn in which the bundle arrived, from a client or a peer.
+    /// Start of the iteration in which the bundle arrived, from a client or a peer.
     pub received: Time,
-    /// Start of the turn in which this replica proposed the block; `None` if another replica did.
+    /// Start of the iteration in which this replica proposed the block; `None` if another replica did.
     pub proposed: Option<Time>,
-    /// Start of the turn in which this replica committed the block.
+    /// Start of the iteration in which this replica committed the block.
     pub committed: Time,
-    /// Longest time from the start of a turn to that of the next, between arrival and commit. In that time the replica
-    /// worked, flushed its journal, waited for a processor, or had no input.
+    /// Longest time between the starts of two consecutive iterations, between arrival and commit. In that time the
+    /// replica worked, flushed its journal, waited for a processor, or had no input.
     pub longest_pause: Duration,
 }
 
@@ -40,21 +40,21 @@ impl Request {
 #[derive(Default, Debug)]
 pub struct Requests {
     replicas: BTreeMap<ReplicaId, Observed>,
-    /// Requests in the order of their commits.
+    /// Requests in order of commit.
     committed: Vec<Request>,
 }
 
 #[derive(Default, Debug)]
 struct Observed {
-    /// Bundles that are not committed yet, and when they arrived.
+    /// Bundles that are not committed yet, with their arrival times.
     arrived: HashMap<Digest, Time>,
     proposed: BTreeMap<(View, Height), Time>,
-    /// Starts of the latest turns.
+    /// Starts of the latest iterations.
     turns: VecDeque<Time>,
 }
 
 impl Requests {
-    /// Returns the committed bundles that arrived while the replica was recorded, in the order of their commits.
+    /// Returns the committed bundles that arrived while the replica was recorded, in order of commit.
     pub fn committed(&self) -> &[Request] {
         &self.committed
     }
@@ -64,7 +64,7 @@ impl Requests {
         self.replicas.values().map(|observed| observed.arrived.len()).sum()
     }
 
-    /// Forgets what a replica had pending before it restarted.
+    /// Forgets a replica's pending bundles before its restart.
     pub(crate) fn on_begin(&mut self, replica: ReplicaId) {
         self.replicas.insert(replica, Observed::default());
     }
@@ -124,7 +124,7 @@ impl Observed {
         }
     }
 
-    /// Returns the longest time between the starts of two consecutive turns since a time.
+    /// Returns the longest time between the starts of two consecutive iterations since a time.
     fn longest_pause(&self, since: Time) -> Duration {
         let first = self.turns.partition_point(|turn| *turn < since);
         let turns = self.turns.range(first..);

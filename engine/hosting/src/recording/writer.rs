@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 pub const EXTENSION: &str = "recording";
 /// Default maximum size of a recording, in MB (1,000,000 bytes).
 pub const DEFAULT_LIMIT_MB: u64 = 512;
-/// The largest limit that can be set, in MB.
+/// Maximum configurable limit, in MB.
 pub const MAX_LIMIT_MB: u64 = 1_000_000;
-/// Mode of a recording, which holds what clients have sent.
+/// Mode of a recording file, which contains data sent by clients.
 const FILE_MODE: u32 = 0o600;
-/// Entries are written once they have this size, or earlier by a flush.
+/// Size at which buffered entries are written, unless a flush comes first, in bytes.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
-/// Maximum size of a buffer that is reused for the next chunk.
+/// Maximum size of a buffer that is reused for the next chunk, in bytes.
 const MAX_KEPT_BYTES: usize = 1 << 20;
-/// Maximum number of recordings with one name; after that, the replica refuses to start.
+/// Maximum number of recordings with the same name; after that, the replica refuses to start.
 const MAX_STARTS: u32 = 10_000;
 
 /// Returns the file of a replica in a directory of recordings.
@@ -35,7 +35,7 @@ pub struct Writer {
     path: PathBuf,
     file: File,
     encoder: Encoder,
-    /// The next chunk: room for its head, and the entries so far.
+    /// The next chunk: space for its header, and the entries so far.
     chunk: Vec<u8>,
     written: u64,
     limit_bytes: u64,
@@ -44,7 +44,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording of about `limit_bytes` at most: the chunk that reaches the limit is the last. If the file
+    /// Begins a recording of at most about `limit_bytes`: the chunk that reaches the limit is the last. If the file
     /// exists, it is kept, and the new one gets the suffix `.1`, `.2` and so on: a restarted replica must not overwrite
     /// the recording of its crash.
     ///
@@ -123,7 +123,7 @@ fn new_chunk() -> Vec<u8> {
     chunk
 }
 
-/// Returns the head of a chunk with this payload.
+/// Returns the header of a chunk with this payload.
 fn head_of(payload: &[u8]) -> [u8; HEAD_BYTES] {
     let length = u32::try_from(payload.len()).expect("a chunk is below 4 GiB");
     let mut head = [0; HEAD_BYTES];

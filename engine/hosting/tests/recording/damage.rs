@@ -52,7 +52,7 @@ fn chunk(payload: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// Makes a file with valid checksums.
+/// Creates a file with valid checksums.
 fn file_of(header: &[u8], payloads: &[&[u8]]) -> Vec<u8> {
     let chunks = payloads.iter().flat_map(|payload| chunk(payload));
     LINE.bytes().chain(chunk(header)).chain(chunks).collect()
@@ -123,7 +123,7 @@ fn data_after_the_end_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// The recorder may be killed at any moment, and the file is valid up to there.
+    /// The recorder may be killed at any moment, and the file is valid up to that point.
     #[test]
     fn a_file_may_end_anywhere(at in any::<prop::sample::Index>()) {
         let whole = bytes();

@@ -108,7 +108,7 @@ fn a_different_input_causes_different_actions() {
     assert!(difference.replayed[0].contains("NotGenuine"), "{:?}", difference.replayed);
 }
 
-/// Records a replica that panics because of a bug in its host: an answer to a question that it has not asked.
+/// Records a replica that panics because of a bug in its host: an answer to a request that the replica has not made.
 fn record_a_panic(path: &Path) {
     let header = header(ProtocolKind::Jolteon);
     let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
@@ -133,7 +133,7 @@ fn a_panic_is_the_last_step_and_is_reproduced() {
     assert_eq!((replayed.steps, &replayed.difference), (2, &None));
     assert!(replayed.panic.expect("the replay panics").contains("which is not pending"));
     assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: 0 }));
-    // If only the replay panics, the panic is the difference; if only the recorded replica did, its absence.
+    // If only the replay panics, the panic is the difference; if only the recorded replica did, its absence is.
     for (at, actions, what) in [(2, Some(Vec::new()), "panic"), (1, None, "no panic")] {
         let mut altered = entries(&path);
         let Entry::Step(step) = &mut altered[at] else { unreachable!() };

@@ -1,4 +1,4 @@
-//! The times of requests in a replay are those at which the recorded replicas took and committed bundles.
+//! The times of requests in a replay are the times at which the recorded replicas received and committed the bundles.
 
 use crate::common::{NO_LIMIT, REPLICAS, Scratch, bundle, record};
 use quorate_consensus::config::ProtocolKind;
@@ -16,7 +16,8 @@ fn collect(path: &Path, until: Option<u64>) -> (Requests, Vec<String>) {
     (requests, lines)
 }
 
-/// Returns the times, as text, of the steps of a replica in which its input, or an action after it, has all the words.
+/// Returns the times, as text, of the steps of a replica in which its input, or an action after it, contains all the
+/// words.
 fn times(lines: &[String], replica: usize, words: &[&str]) -> Vec<String> {
     let (mut times, mut now) = (Vec::new(), None);
     for line in lines {
@@ -76,7 +77,7 @@ fn requests_that_are_not_committed_stay_open() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
-    // The replicas start, and then each of them takes the first command.
+    // The replicas start, and then each of them receives the first command.
     let (requests, _) = collect(&path, Some(2 * REPLICAS as u64));
     assert_eq!(requests.committed().len(), 0);
     assert!(requests.open() > 0);

@@ -1,4 +1,4 @@
-//! Verification on this thread, or on threads of its own.
+//! Verification on this thread, or on verifier threads.
 
 use super::Devices;
 use crate::verifiers::{Answer, Question, Verifiers};
@@ -8,7 +8,8 @@ use quorate_types::ThreadTimes;
 use quorate_types::meter::{self, Tallies};
 
 impl<M: Message> Devices<M> {
-    /// Has the verifiers answer. Answers here if there are none, if they have too much to do, or if that is sooner.
+    /// Submits a question to the verifiers. Answers it here if there are none, if they have too much to do, or if that
+    /// is faster.
     pub(super) fn ask(&mut self, question: Question) {
         let here = match &mut self.verifiers {
             Some(_) if question.is_small() && self.headroom.exists() => Some(question),
@@ -20,29 +21,29 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Returns the cryptography of this thread and of the verifiers.
+    /// Returns the cryptographic work of this thread and of the verifiers.
     pub fn crypto_work(&self) -> Tallies {
         let mut work = meter::of_this_thread();
         work += self.verifiers.as_ref().map(Verifiers::work).unwrap_or_default();
         work
     }
 
-    /// Returns the number of threads that verify, and their CPU time.
+    /// Returns the number of verifier threads, and their CPU time.
     pub fn verifiers_times(&self) -> ThreadTimes {
         self.verifiers.as_ref().map(Verifiers::times).unwrap_or_default()
     }
 
-    /// Returns whether other threads verify clients' bundles.
+    /// Returns whether other threads verify client bundles.
     pub fn has_verifiers(&self) -> bool {
         self.verifiers.is_some()
     }
 
-    /// Returns whether no further batches of clients' bundles may be verified for now.
+    /// Returns whether no further batches of client bundles may be submitted now.
     pub fn has_batches_enough(&self) -> bool {
         self.verifiers.as_ref().is_some_and(|verifiers| !verifiers.takes_batches())
     }
 
-    /// Has the verifiers check a batch of clients' bundles, for the desk. Without verifiers, returns the outcome.
+    /// Submits a batch of client bundles to the verifiers, for the desk. Without verifiers, returns the outcome.
     pub fn check_batch(&mut self, batch: u64, task: BundleTask) -> Option<CheckedBundles> {
         match &mut self.verifiers {
             Some(verifiers) => {
@@ -54,7 +55,7 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Has idle verifiers begin with what was asked.
+    /// Makes idle verifiers begin with the submitted questions.
     pub fn announce_questions(&mut self) {
         if let Some(verifiers) = &mut self.verifiers {
             verifiers.announce();

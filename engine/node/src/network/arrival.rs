@@ -1,4 +1,4 @@
-//! What the network brings a replica.
+//! Network events as received by a replica.
 
 use bytes::Bytes;
 use quorate_consensus::{Envelope, Message};
@@ -6,10 +6,10 @@ use quorate_network::transports::{Event, LinkId, PathChange, Remote, Transport};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{ClientId, ClientRequest, DecodeError, PayloadPath, ReplicaId, Wire, decode_message_by};
 
-/// A frame, decoded by the thread of the network or not yet.
+/// A frame, possibly already decoded by the network thread.
 pub enum Frame<T> {
     Raw(Bytes),
-    /// With the number of bytes that it had.
+    /// With its length in bytes.
     Decoded(usize, Box<Result<T, DecodeError>>),
 }
 
@@ -22,7 +22,7 @@ impl<T: Wire> Frame<T> {
         }
     }
 
-    /// Returns the message, decoding and hashing it now unless that is done.
+    /// Returns the message, decoding and hashing it now if necessary.
     ///
     /// # Errors
     /// If the frame is not a valid message.
@@ -36,7 +36,7 @@ impl<T: Wire> Frame<T> {
         }
     }
 
-    /// Decodes the frame, if that is not done.
+    /// Decodes the frame, if necessary.
     fn decoded(self, path: PayloadPath, kind: impl FnOnce(&T) -> MessageKind) -> Frame<T> {
         let _message = stages::message(MessageKind::Unread, 1);
         let bytes = self.bytes();
@@ -48,7 +48,7 @@ impl<T: Wire> Frame<T> {
     }
 }
 
-/// An event of the network, as a replica takes it.
+/// A network event, as processed by a replica.
 pub enum Arrival<M: Message> {
     Peer {
         from: ReplicaId,
@@ -66,7 +66,7 @@ pub enum Arrival<M: Message> {
     Connected {
         link: LinkId,
         remote: Remote,
-        /// The number of the remote's address, if it is a client.
+        /// The number of the source group, if the remote is a client.
         crowd: u64,
     },
     Disconnected {
@@ -111,7 +111,7 @@ impl<M: Message> Arrival<M> {
         }
     }
 
-    /// Returns about how many bytes it holds.
+    /// Returns its approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let frame = match self {
             Arrival::Peer { frame, .. } => frame.bytes(),

@@ -1,4 +1,4 @@
-//! A transport that the replica's own thread drives.
+//! A transport driven by the replica's own thread.
 
 use super::arrival::Arrival;
 use super::mailbox::{DeferredFrame, Report};

@@ -1,4 +1,4 @@
-//! The replica's end of a network that another thread drives.
+//! The replica's end of a network driven by another thread.
 
 use super::arrival::Arrival;
 use super::mailbox::{DeferredFrame, End, IoCommand, Mailbox, Report};
@@ -18,19 +18,20 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Commands that are handed over together in the middle of a turn, so that the network works meanwhile.
+/// Number of commands after which they are passed on in the middle of an iteration, so that the network works in
+/// parallel.
 const COMMANDS_AT_ONCE: usize = 64;
-/// Bytes of commands that are handed over in the middle of a turn.
+/// Bytes of commands after which they are passed on in the middle of an iteration.
 const BYTES_AT_ONCE: usize = 256 << 10;
-/// Length of frames that count towards [`MAX_PENDING_BYTES`].
+/// Minimum length of frames that count towards [`MAX_PENDING_BYTES`], in bytes.
 const LARGE_FRAME_BYTES: usize = 4 << 10;
-/// Bytes of large frames for a client's link that the network has not taken, beyond which the link is congested. The
-/// network notices later than a replica that drives it.
+/// Maximum bytes of large frames for a client's link that the network thread has not taken; beyond it the link is
+/// congested. The network thread detects congestion later than a replica that drives the network itself.
 const MAX_PENDING_BYTES: usize = 256 << 10;
 
-/// Gives a thread the transport that it drives.
+/// Channel that passes the transport to the thread that drives it.
 type Give = mpsc::Sender<Box<dyn Transport>>;
-/// What the thread of a network returns: the transport, if it got one.
+/// Return value of the network thread: the transport, if it received one.
 type Returned = Option<Box<dyn Transport>>;
 
 /// A thread that drives the transport. Dropping it ends the thread.
@@ -39,28 +40,28 @@ pub(super) struct IoThread<M: Message> {
     thread: Option<JoinHandle<Returned>>,
     /// Wakes the thread.
     wake: Waker,
-    /// Commands that are not handed over, and about how many bytes they hold.
+    /// Commands not passed on yet, and their approximate size in bytes.
     commands: Vec<IoCommand>,
     bytes: usize,
-    /// Nothing is handed over in the middle of a turn.
+    /// Whether nothing is passed on in the middle of an iteration.
     holds: bool,
-    /// Clients' links with too much unread, as the network says.
+    /// Client links with too much unread, as reported by the network thread.
     congested: HashSet<LinkId>,
-    /// Bytes of large frames for clients' links that the network has not taken.
+    /// Bytes of large frames for client links that the network thread has not taken.
     pending: HashMap<LinkId, usize>,
-    /// Numbers of clients' addresses.
+    /// Source groups of client links.
     crowds: HashMap<LinkId, u64>,
     refusals: Vec<Refusal>,
-    /// The last patience that was commanded.
+    /// The last patience passed to the network thread.
     patience: Option<Duration>,
 }
 
 impl<M: Message> IoThread<M> {
-    /// Starts a thread that drives a transport, which it gets by the channel returned. `connected` are the replicas
-    /// that are connected.
+    /// Starts a thread that drives a transport, which it receives over the returned channel. `connected` are the
+    /// connected replicas.
     ///
     /// # Errors
-    /// [`HostError::Thread`] if the system refuses one.
+    /// [`HostError::Thread`] if the thread cannot be started.
     pub fn start(
         transport: &dyn Transport,
         connected: Vec<ReplicaId>,
@@ -97,7 +98,7 @@ impl<M: Message> IoThread<M> {
         Arc::new(move || mailbox.wake())
     }
 
-    /// Takes a command. The thread gets it with others, at the latest when the replica waits.
+    /// Queues a command. The thread gets it together with others, at the latest when the replica waits.
     #[inline]
     fn push(&mut self, command: IoCommand) {
         let (link, bytes) = match &command {
@@ -115,7 +116,7 @@ impl<M: Message> IoThread<M> {
         }
     }
 
-    /// Hands over all commands; waits for room if the thread has too many.
+    /// Passes on all commands; blocks while the queue is full.
     fn hand_over(&mut self) {
         if !self.commands.is_empty() {
             self.bytes = 0;

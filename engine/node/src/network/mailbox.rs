@@ -1,8 +1,7 @@
-//! The mailbox of a replica's thread and the thread of its network: two bounded queues, and who waits for which.
+//! The mailbox between a replica's thread and its network thread: two bounded queues, and the rules of blocking.
 //!
-//! Only the replica's thread ever waits for the other one: for arrivals if it has nothing else to do, and for room in
-//! the queue of commands, which the thread of the network empties whatever else is full. So the two cannot wait for each
-//! other.
+//! Only the replica's thread ever waits for the other one: for arrivals if it has nothing else to do, and for space in
+//! the command queue, which the network thread empties even if all other queues are full. So the two cannot deadlock.
 
 use super::arrival::Arrival;
 use bytes::Bytes;
@@ -17,25 +16,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of arrivals that the replica has not taken; beyond them, the network is not read.
+/// Maximum bytes of arrivals that the replica has not taken; beyond it, the network is not read.
 pub const MAX_ARRIVED_BYTES: usize = 16 << 20;
-/// Bytes of commands that the network has not taken; beyond them, the replica waits.
+/// Maximum bytes of commands that the network thread has not taken; beyond it, the replica waits.
 pub const MAX_COMMANDED_BYTES: usize = 16 << 20;
 
-/// Encodes a frame, on the thread that sends it.
+/// Encodes a frame, on the sending thread.
 pub type EncodeFrame = Box<dyn FnOnce(&mut Encoder) -> Bytes + Send>;
 
-/// A frame for a client that the network encodes and sends.
+/// A frame for a client that the network thread encodes and sends.
 pub struct DeferredFrame {
     pub link: LinkId,
-    /// About how many bytes it will have.
+    /// Its approximate length in bytes.
     pub bytes: usize,
-    /// How often it is sent.
+    /// Number of times that it is sent.
     pub times: usize,
     pub encode: EncodeFrame,
 }
 
-/// What the replica wants of the network.
+/// Command from the replica to its network thread.
 pub(crate) enum IoCommand {
     SendTo(ReplicaId, Bytes, Lane),
     Send(LinkId, Bytes),
@@ -48,7 +47,7 @@ pub(crate) enum IoCommand {
 }
 
 impl IoCommand {
-    /// Returns about how many bytes it holds.
+    /// Returns its approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let frame = match self {
             IoCommand::SendTo(_, frame, _) | IoCommand::Send(_, frame) => frame.len(),
@@ -59,42 +58,42 @@ impl IoCommand {
     }
 }
 
-/// What the thread of the network says of itself.
+/// Report of the network thread about itself.
 #[derive(Clone, Default)]
 pub struct Report {
     pub counters: Counters,
     pub round_trips: Vec<(ReplicaId, Duration)>,
-    /// The cryptography of its thread: hashes, and what channels do.
+    /// Cryptographic work of its thread: hashes and channel encryption.
     pub work: Tallies,
     pub stages: Option<StageCounts>,
-    /// CPU time of its thread, in nanoseconds; `None` if it has none.
+    /// CPU time of its thread, in nanoseconds; `None` without a separate thread.
     pub cpu_ns: Option<u64>,
 }
 
-/// How the thread of the network ended.
+/// How the network thread ended.
 pub(crate) enum End {
     Failed(io::Error),
     Panicked(Box<dyn Any + Send>),
 }
 
-/// For the replica.
+/// Queue for the replica.
 pub(crate) struct Arrivals<M: Message> {
     pub list: Vec<Arrival<M>>,
     pub bytes: usize,
     pub refusals: Vec<Refusal>,
-    /// Clients' links that have become congested, or are not any more.
+    /// Client links whose congestion has begun or ended.
     pub congested: Vec<(LinkId, bool)>,
-    /// Replicas that are connected.
+    /// The connected replicas.
     pub connected: Vec<ReplicaId>,
     pub report: Report,
     /// Number of reports so far.
     pub reports: u64,
     pub end: Option<End>,
-    /// The thread of the network has ended, and makes no report any more.
+    /// Whether the network thread has ended and sends no more reports.
     pub has_ended: bool,
-    /// The replica is to look for work elsewhere.
+    /// Whether the replica must look for work elsewhere.
     is_woken: bool,
-    /// The replica waits.
+    /// Whether the replica is waiting.
     is_awaited: bool,
 }
 
@@ -108,14 +107,14 @@ impl<M: Message> Arrivals<M> {
     }
 }
 
-/// For the network.
+/// Queue for the network thread.
 #[derive(Default)]
 struct Commands {
     list: Vec<IoCommand>,
     bytes: usize,
-    /// The replica waits for room.
+    /// Whether the replica is waiting for space.
     is_awaited: bool,
-    /// The replica has no further commands, and wants its transport back.
+    /// Whether the replica has no further commands, and requests its transport back.
     ends: bool,
 }
 
@@ -125,11 +124,11 @@ pub(crate) struct Mailbox<M: Message> {
     arrived: Condvar,
     commands: Mutex<Commands>,
     taken: Condvar,
-    /// There are commands, or the end.
+    /// Whether there are commands, or the end was requested.
     has_commands: AtomicBool,
-    /// The thread of the network sleeps, or is about to.
+    /// Whether the network thread sleeps, or is about to.
     sleeps: AtomicBool,
-    /// The replica leads, as far as stages are concerned.
+    /// Whether the replica leads, for the measurement of stages.
     pub leads: AtomicBool,
 }
 
@@ -168,7 +167,7 @@ impl<M: Message> Mailbox<M> {
         self.deliver(|arrivals| arrivals.is_woken = true);
     }
 
-    /// Adds to what has arrived, and wakes the replica if it waits for news.
+    /// Adds arrivals, and wakes the replica if it is waiting for them.
     pub fn deliver(&self, add: impl FnOnce(&mut Arrivals<M>)) {
         let mut arrivals = lock(&self.arrivals);
         add(&mut arrivals);
@@ -179,12 +178,12 @@ impl<M: Message> Mailbox<M> {
         }
     }
 
-    /// Returns whether the replica has more to take than the network may read.
+    /// Returns whether the replica's queue is so full that the network must not be read.
     pub fn is_full(&self) -> bool {
         lock(&self.arrivals).bytes >= MAX_ARRIVED_BYTES
     }
 
-    /// Waits for news for at most `timeout` (`None`: until there are some), and then looks at them.
+    /// Waits for arrivals for at most `timeout` (`None`: until there are some), and then passes them to `take`.
     pub fn wait<T>(&self, timeout: Option<Duration>, take: impl FnOnce(&mut Arrivals<M>) -> T) -> T {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         let mut arrivals = lock(&self.arrivals);
@@ -203,8 +202,8 @@ impl<M: Message> Mailbox<M> {
         take(&mut arrivals)
     }
 
-    /// Returns a report that the network made after this call, or the last one if it has ended. `wake` wakes the
-    /// network.
+    /// Returns a report made by the network thread after this call, or the last one if the thread has ended. `wake`
+    /// wakes the network thread.
     pub fn report(&self, wake: &dyn Fn()) -> Report {
         let before = lock(&self.arrivals).reports;
         self.give(&mut vec![IoCommand::Report], wake);
@@ -223,12 +222,12 @@ impl<M: Message> Mailbox<M> {
         self.arrived.notify_all();
     }
 
-    /// Returns what `figure` says of what has arrived.
+    /// Returns a figure of the arrivals.
     pub fn look<T>(&self, figure: impl FnOnce(&Arrivals<M>) -> T) -> T {
         figure(&lock(&self.arrivals))
     }
 
-    /// Gives commands, once there is room for them. `wake` wakes the network if it sleeps.
+    /// Queues commands, after waiting for space. `wake` wakes the network thread if it sleeps.
     pub fn give(&self, list: &mut Vec<IoCommand>, wake: &dyn Fn()) {
         let mut commands = lock(&self.commands);
         while commands.bytes >= MAX_COMMANDED_BYTES && !commands.ends {
@@ -242,7 +241,7 @@ impl<M: Message> Mailbox<M> {
         self.announce(wake);
     }
 
-    /// Tells the network to end, after the commands so far.
+    /// Requests the network thread to end, after the commands so far.
     pub fn end(&self, wake: &dyn Fn()) {
         lock(&self.commands).ends = true;
         self.announce(wake);
@@ -255,8 +254,8 @@ impl<M: Message> Mailbox<M> {
         }
     }
 
-    /// Takes all commands, in exchange for an empty list whose memory is used again. Returns whether the replica wants its
-    /// transport back.
+    /// Takes all commands, in exchange for an empty list whose memory is reused. Returns whether the replica requests
+    /// its transport back.
     pub fn take_commands(&self, list: &mut Vec<IoCommand>) -> bool {
         assert!(list.is_empty(), "the last commands were carried out");
         if !self.has_commands() {
@@ -274,17 +273,17 @@ impl<M: Message> Mailbox<M> {
         ends
     }
 
-    /// Returns whether the network has commands to take.
+    /// Returns whether there are commands for the network thread.
     pub fn has_commands(&self) -> bool {
         self.has_commands.load(Ordering::SeqCst)
     }
 
-    /// Notes that the network goes to sleep, or does not any more. Commands that were given before are seen after.
+    /// Records that the network thread is about to sleep, or is awake. Commands queued before are visible afterwards.
     pub fn sleep(&self, sleeps: bool) {
         self.sleeps.store(sleeps, Ordering::SeqCst);
     }
 
-    /// Refuses to wait for a network that has ended.
+    /// Refuses to wait for a network thread that has ended.
     pub fn closed(&self) {
         lock(&self.commands).ends = true;
         self.taken.notify_all();

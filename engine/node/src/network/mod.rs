@@ -1,4 +1,4 @@
-//! A replica's network: its transport, driven by the replica's own thread or by a thread for the network alone
+//! A replica's network: its transport, driven by the replica's own thread or by a dedicated network thread
 //! ([`replica_threads`](crate::NodeConfig::replica_threads)).
 
 mod arrival;
@@ -24,29 +24,29 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// Where replies to clients leave, and what is known of their links.
+/// Output for replies to clients, and properties of their links.
 pub trait Outlet {
-    /// Queues a frame on a link, as [`Transport::send`].
+    /// Queues a frame on a link, like [`Transport::send`].
     fn send(&mut self, link: LinkId, frame: Bytes);
-    /// Returns the number of the remote's address, as [`Transport::crowd`].
+    /// Returns the source group of a link, like [`Transport::crowd`].
     fn crowd(&self, link: LinkId) -> u64;
-    /// Returns whether another thread sends, and encodes [frames](Outlet::send_deferred) if asked.
+    /// Returns whether another thread sends, and encodes [deferred frames](Outlet::send_deferred).
     fn has_io_thread(&self) -> bool;
-    /// Has a frame encoded by the thread that sends it. It may leave after frames that are sent later.
+    /// Queues a frame that the sending thread encodes. It may be sent after frames queued later.
     fn send_deferred(&mut self, frame: DeferredFrame);
 }
 
-/// Drives a replica's transport. Methods that [`Transport`] has as well do the same.
+/// Drives a replica's transport. Methods that also exist in [`Transport`] have the same meaning.
 pub trait Driver<M: Message>: Outlet {
-    /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), and appends what has
-    /// arrived. May return early without anything.
+    /// Writes queued frames, waits for at most `timeout` (`None`: until something happens), and appends the arrivals.
+    /// May return early without any.
     ///
     /// # Errors
-    /// If the operating system refuses to poll.
+    /// If polling fails.
     fn poll(&mut self, timeout: Option<Duration>, into: &mut Vec<Arrival<M>>) -> io::Result<()>;
-    /// Writes what is queued for replicas, or hands everything over.
+    /// Writes frames queued for replicas, or passes everything to the network thread.
     fn flush_replicas(&mut self);
-    /// Notes whether the replica leads: stages are measured separately for leaders and backups.
+    /// Records whether the replica leads: stages are measured separately for leaders and backups.
     fn leads(&self, leads: bool);
     fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane);
     fn defer_clients(&mut self, patience: Option<Duration>);
@@ -55,10 +55,10 @@ pub trait Driver<M: Message>: Outlet {
     fn vouch(&mut self, link: LinkId, genuine: bool);
     fn close(&mut self, link: LinkId, why: String);
     fn is_connected(&self, replica: ReplicaId) -> bool;
-    /// Returns the counters and round trips of the transport, and what its own thread did, if it has one.
+    /// Returns the counters and round-trip times of the transport, and the work of its own thread, if it has one.
     fn report(&self) -> Report;
     fn take_refusals(&mut self) -> Vec<Refusal>;
-    /// Returns whether a queued frame has not been given to the operating system, or to the thread that does so.
+    /// Returns whether a queued frame has not been passed to the operating system, or to the network thread.
     fn has_unsent(&self) -> bool;
 }
 
@@ -74,16 +74,16 @@ pub struct Network<M: Message> {
 }
 
 impl<M: Message> Network<M> {
-    /// Makes a network that the calling thread drives. `wakeup` wakes that thread where it waits.
+    /// Creates a network driven by the calling thread. `wakeup` wakes that thread wherever it waits.
     pub fn new(transport: Box<dyn Transport>, wakeup: Wakeup) -> Network<M> {
         Network { drive: Drive::Inline(Inline::new(transport, wakeup.clone())), wakeup }
     }
 
-    /// Has a thread of its own drive the transport from now on. The replica is `me` of `replicas`. If `holds`, nothing
-    /// leaves in the middle of a turn.
+    /// Moves the transport to a dedicated network thread. The replica is `me` of `replicas`. If `holds`, frames are
+    /// buffered until the iteration ends.
     ///
     /// # Errors
-    /// [`HostError::Thread`] if the system refuses one.
+    /// [`HostError::Thread`] if the thread cannot be started.
     pub fn start(&mut self, me: ReplicaId, replicas: u16, path: PayloadPath, holds: bool) -> Result<(), HostError> {
         let Drive::Inline(inline) = &self.drive else { return Ok(()) };
         let others = (0..replicas).map(ReplicaId).filter(|other| *other != me);
@@ -96,8 +96,8 @@ impl<M: Message> Network<M> {
         Ok(())
     }
 
-    /// Takes the transport back from its thread, which carries out all commands first. Frames that it has received and
-    /// the replica has not are dropped, as in a crash.
+    /// Takes the transport back from its thread, which first executes all commands. Frames received by the thread but
+    /// not by the replica are dropped, as in a crash.
     pub fn take_back(&mut self) {
         let Drive::Thread(thread) = &mut self.drive else { return };
         if let Some(transport) = thread.end() {
@@ -106,7 +106,7 @@ impl<M: Message> Network<M> {
         }
     }
 
-    /// Closes the listeners before shutdown, as [`Transport::stop_accepting`], on the calling thread.
+    /// Closes the listeners before shutdown, like [`Transport::stop_accepting`], on the calling thread.
     pub fn stop_accepting(&mut self) {
         self.take_back();
         if let Drive::Inline(inline) = &mut self.drive {

@@ -1,22 +1,22 @@
-//! Wakes a replica's thread.
+//! Waking of a replica's thread.
 
 use quorate_storage::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Wakes a replica's thread wherever it waits, now or later. A thread that is at work is not disturbed: it takes
-/// note of it before it waits again.
+/// Wakes a replica's thread wherever it waits, now or later. A thread that is working is not disturbed: it checks the
+/// flag before it waits again.
 #[derive(Clone)]
 pub struct Wakeup(Arc<State>);
 
 struct State {
     waker: Mutex<Waker>,
-    /// It was called, and the replica has not looked for work since.
+    /// Whether it was called since the replica last looked for work.
     is_set: AtomicBool,
-    /// The replica waits, or is about to.
+    /// Whether the replica is waiting, or about to.
     is_awaited: AtomicBool,
-    /// Each call wakes the thread that waits.
+    /// Whether each call wakes the waiting thread.
     is_direct: AtomicBool,
 }
 
@@ -38,20 +38,21 @@ impl Wakeup {
         })
     }
 
-    /// Waits by `wait`, with this timeout at most, and not at all if it was called since the last wait.
+    /// Waits with `wait`, for at most this timeout, and not at all if it was called since the last wait.
     pub(super) fn while_awaited<T>(&self, timeout: Option<Duration>, wait: impl FnOnce(Option<Duration>) -> T) -> T {
         let Wakeup(state) = self;
-        // A call between the two is seen by the second; one after it sees the first.
+        // A call between the two is seen by the second; a call after it sees the first.
         state.is_awaited.store(true, Ordering::SeqCst);
         let timeout = if state.is_set.load(Ordering::SeqCst) { Some(Duration::ZERO) } else { timeout };
         let waited = wait(timeout);
         state.is_awaited.store(false, Ordering::SeqCst);
-        // Whatever it was called for is there, and the replica looks for it now.
+        // The reason for the call is visible now, and the replica is about to handle it.
         state.is_set.store(false, Ordering::SeqCst);
         waited
     }
 
-    /// Wakes by `waker` from now on; always, or only while the replica is in [`Wakeup::while_awaited`].
+    /// Sets the function that wakes the thread: on every call if `is_direct`, or only while the replica is in
+    /// [`Wakeup::while_awaited`].
     pub(super) fn set_waker(&self, waker: Waker, is_direct: bool) {
         let Wakeup(state) = self;
         *state.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;

@@ -15,41 +15,41 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Events that are decoded before the replica gets them, and before its commands are looked at.
+/// Number of events decoded before the replica gets them and before its commands are executed.
 const EVENTS_AT_ONCE: usize = 32;
-/// Pause while the replica has more arrivals to take than may wait for it. Orders are carried out meanwhile.
+/// Pause while the replica's queue of arrivals is full. Commands are executed meanwhile.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
-/// Time after which the network is polled again before further frames are encoded: a signature of a reply takes 7 us to
-/// a millisecond, and replicas' messages do not wait for many.
+/// Time after which the network is polled again before further frames are encoded. Signing a reply takes 7 us to a
+/// millisecond, and replicas' messages must not wait for many of them.
 const ENCODING_AT_ONCE: Duration = Duration::from_micros(100);
-/// Frames that wait to be encoded; beyond them, no further commands are carried out before.
+/// Maximum number of frames waiting to be encoded; beyond it, no further commands are executed.
 const MAX_DEFERRED: usize = 4096;
 
-/// What the thread works with.
+/// State of the network thread.
 pub(super) struct Worker<M: Message> {
     transport: Box<dyn Transport>,
     mailbox: Arc<Mailbox<M>>,
     path: PayloadPath,
     me: ReplicaId,
     replicas: u16,
-    /// Clients' links that have too much unread.
+    /// Client links with too much unread.
     congested: BTreeSet<LinkId>,
-    /// Clients' links to which something was sent since the last look.
+    /// Client links written since the last check of congestion.
     written: BTreeSet<LinkId>,
-    /// Memory for the commands that are carried out.
+    /// Reused buffer for the commands being executed.
     commands: Vec<IoCommand>,
-    /// Memory for the arrivals that are passed on.
+    /// Reused buffer for the arrivals being passed on.
     arrivals: Vec<Arrival<M>>,
     /// Frames for clients that are not encoded yet.
     deferred: VecDeque<DeferredFrame>,
     encoder: Encoder,
-    /// The replica wants its transport back.
+    /// Whether the replica requests its transport back.
     ends: bool,
 }
 
 impl<M: Message> Worker<M> {
-    /// Makes the worker of the thread of replica `me` of `replicas`.
+    /// Creates the worker of the thread of replica `me` of `replicas`.
     pub fn new(
         transport: Box<dyn Transport>,
         mailbox: Arc<Mailbox<M>>,
@@ -73,7 +73,7 @@ impl<M: Message> Worker<M> {
         }
     }
 
-    /// Works until the replica wants its transport back.
+    /// Works until the replica requests its transport back.
     pub fn run(mut self) -> Box<dyn Transport> {
         meter::time_with(thread_cpu_ns);
         stages::begin_thread();
@@ -125,7 +125,7 @@ impl<M: Message> Worker<M> {
         polled
     }
 
-    /// Carries out the replica's commands.
+    /// Executes the replica's commands.
     fn carry_out(&mut self) {
         let mut commands = std::mem::take(&mut self.commands);
         self.ends |= self.mailbox.take_commands(&mut commands);
@@ -152,7 +152,7 @@ impl<M: Message> Worker<M> {
         self.commands = commands;
     }
 
-    /// Encodes and sends frames that wait for it, and begins with none after `most` of time.
+    /// Encodes and sends deferred frames; begins with none after a time of `most`.
     fn encode(&mut self, most: Duration) {
         if self.deferred.is_empty() {
             return;
@@ -177,7 +177,7 @@ impl<M: Message> Worker<M> {
         }
     }
 
-    /// Decodes events and passes them on, a few at a time; in between, the replica's messages leave.
+    /// Decodes events and passes them on, a few at a time; in between, sends the replica's messages.
     fn deliver(&mut self, events: &mut Vec<Event>) {
         let changes_links = |event: &Event| match event {
             Event::Connected { remote, .. } | Event::Disconnected { remote, .. } => {
@@ -212,7 +212,7 @@ impl<M: Message> Worker<M> {
         }
     }
 
-    /// Returns the clients' links that have become congested since the last look, or are not any more.
+    /// Returns the client links whose congestion has begun or ended since the last check.
     fn congestion(&mut self) -> Vec<(LinkId, bool)> {
         let mut changes = Vec::new();
         for link in std::mem::take(&mut self.written) {

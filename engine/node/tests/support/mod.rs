@@ -32,7 +32,7 @@ pub struct TestClient {
     last_sent: BTreeMap<ReplicaId, Bytes>,
     /// Messages received but not processed yet.
     pub inbox: Vec<(ReplicaId, ReplicaReply)>,
-    /// With it, every reply must have a good seal.
+    /// If set, every reply must have a valid authenticator.
     pub verifier: Option<ReplyVerifier>,
     /// Frames with more than a status, if there is a verifier.
     pub frames: Vec<(ReplicaId, Bytes)>,
@@ -171,7 +171,7 @@ impl TestClient {
         }
     }
 
-    /// Waits for the first message that `wanted` accepts, and drops those before it.
+    /// Waits for the first message accepted by `wanted`, and drops those before it.
     pub fn wait<T>(&mut self, wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
         self.wait_for(HANG, wanted).expect("an answer arrives")
     }
@@ -251,7 +251,7 @@ impl TestClient {
     }
 
     /// Polls a replica until its status is as `wanted`. Repeats the request, because the link may lead to a process
-    /// that has ended.
+    /// that has stopped.
     pub fn status_with(&mut self, of: ReplicaId, wanted: impl Fn(&Status) -> bool) -> Status {
         let start = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Prints the store's results, for a person, a pipe, or a program that reads JSON.
+//! Printing of the store's results, for a person, a pipe, or a program that reads JSON.
 
 use super::bytes::Form;
 use crate::output::Reader;
@@ -9,7 +9,7 @@ use quorate_types::digest::encode_hex;
 use serde_json::{Map, Value, json};
 use std::error::Error;
 
-/// Bytes that the application returned, printed for a reader or as JSON.
+/// Bytes returned by the application, printed for a reader or as JSON.
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {
@@ -80,7 +80,7 @@ impl<'a> Listing<'a> {
         self.pairs
     }
 
-    /// Returns whether somebody reads further pairs.
+    /// Returns whether further pairs will be read.
     pub fn is_read(&self) -> bool {
         self.reader == Reader::Reads
     }
@@ -104,7 +104,7 @@ impl<'a> Listing<'a> {
         Ok(last)
     }
 
-    /// Reports on standard error that pairs were left out.
+    /// Reports on standard error that pairs were omitted.
     pub fn finish(self, has_more: bool) -> Outcome {
         if has_more {
             output::report(&format!("{} pairs; there are more: raise --limit, or continue with --from", self.pairs));

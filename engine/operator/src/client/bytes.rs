@@ -13,7 +13,7 @@ pub struct Form {
     /// Keys and values on the command line and in the output are hexadecimal; standard input is read as raw bytes.
     #[arg(long)]
     hex: bool,
-    /// Print keys and values as they are. Without it, a scan escapes them, and so does a value on a terminal: control
+    /// Print keys and values unescaped. Without it, a scan escapes them, and so does a value on a terminal: control
     /// characters and bytes that are not UTF-8 appear as \n, \t, \u{1b} or \xff, and a backslash is doubled.
     #[arg(long, conflicts_with_all = ["hex", "json"])]
     raw: bool,
@@ -52,7 +52,8 @@ impl Form {
         if io::stdout().is_terminal() { self.show_field(bytes) } else { self.as_given(bytes) }
     }
 
-    /// Returns a key or value among others. They are told apart by tabs and ends of lines, so those in it are escaped.
+    /// Returns a key or value for a list. Because tabs and line ends separate the fields, those inside a field are
+    /// escaped.
     pub fn show_field(self, bytes: &[u8]) -> Vec<u8> {
         if self.hex || self.raw { self.as_given(bytes) } else { escaped_bytes(bytes).into_bytes() }
     }

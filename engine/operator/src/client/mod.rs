@@ -15,19 +15,19 @@ use quorate_crypto::ClientAuthentication;
 use quorate_types::text::escaped;
 use std::path::{Path, PathBuf};
 
-/// How to find the cluster, and how long to wait.
+/// Location of the cluster, and timeouts.
 #[derive(Args)]
 pub struct Reach {
     /// The directory with client.toml, such as that of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// How to authenticate commands [default: the setting in client.toml].
+    /// Authentication of commands [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
     client_authentication: Option<ClientAuthentication>,
     /// The client's key file [default: the one in client.toml].
     #[arg(long, global = true, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Longest wait for connections, and then for the result [default: the setting in client.toml].
+    /// Maximum wait for connections, and then for the result [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "DURATION")]
     timeout: Option<Interval>,
 }
@@ -113,7 +113,7 @@ pub enum Request {
     },
     /// List keys and values in ascending order of the keys, compared byte by byte.
     Scan {
-        /// Only keys that begin with this.
+        /// Only keys with this prefix.
         #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
         prefix: Option<String>,
         /// Only this key and those after it.
@@ -189,7 +189,7 @@ fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, B
     Ok(Answer(answer?))
 }
 
-/// Names the key that makes commands slow, and the replicas whose frames did not count.
+/// Reports the configuration key that makes commands slow, and the replicas whose frames did not count.
 fn warn(client: &Client) {
     if let Some(warning) = client.warning() {
         output::report(&format!("warning: {}", escaped(&warning)));
@@ -227,7 +227,7 @@ fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     if key.len() < MAX_KEY_BYTES { Some([key, &[0]].concat()) } else { successor(key.to_vec()) }
 }
 
-/// Returns the least byte string greater than all strings with the prefix `bytes`.
+/// Returns the smallest byte string greater than all strings with the prefix `bytes`.
 fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = bytes.last_mut() {
         if let Some(next) = last.checked_add(1) {

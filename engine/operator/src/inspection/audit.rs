@@ -1,4 +1,4 @@
-//! Audits a journal without trusting anything in it.
+//! Audit of a journal that trusts nothing in it.
 
 use super::InspectResult;
 use super::certificates::{Certificates, caveat, shown};
@@ -18,7 +18,7 @@ use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Heig
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Maximum number of faults to report; the others are only counted.
+/// Maximum number of reported faults; the others are only counted.
 const MAX_FAULTS: usize = 20;
 
 /// Result of checking a journal.
@@ -30,18 +30,18 @@ pub struct Verification {
     pub from_height: u64,
     /// Height that the journal claims is committed.
     pub committed_height: u64,
-    /// Height up to which the journal proves commits to a third party, counted from the last state that the replica
-    /// fetched.
+    /// Height up to which the journal proves commits to a third party, counted from the last state fetched by the
+    /// replica.
     pub proven_height: u64,
     /// Blocks, committed or not.
     pub blocks: u64,
-    /// Bundles in them.
+    /// Bundles in these blocks.
     pub bundles: u64,
     /// Number of distinct verified certificates.
     pub certificates: u64,
-    /// Number of distinct statements that this replica signed.
+    /// Number of distinct statements signed by this replica.
     pub promises: u64,
-    /// Height up to which the journal was executed again, or `None` if the state before its first block is missing.
+    /// Height up to which the journal was re-executed, or `None` if the state before its first block is missing.
     pub executed_height: Option<u64>,
     /// Number of states that match a checkpoint certified by a quorum.
     pub states: u64,
@@ -76,9 +76,9 @@ pub(super) struct Audit<'a> {
     states: States<'a>,
     bundles: Vec<Bundle>,
     writer: Option<Writer>,
-    /// Height where the chain begins, once known.
+    /// Height at which the chain begins, once known.
     root: Option<Height>,
-    /// Height where the chain last began: it begins anew wherever the replica fetched a state.
+    /// Height at which the chain last began: it restarts wherever the replica fetched a state.
     last_root: Height,
     any: bool,
     /// Whether the current records are leftovers: they precede the first complete summary of a truncated journal.
@@ -230,7 +230,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Checks a certificate that the replica relied on, and commits the blocks that it commits.
+    /// Checks a certificate on which the replica relied, and commits the blocks that it commits.
     fn certificate(&mut self, id: u64, certificate: &Certificate) {
         // Votes that convince only their receivers are kept without a proof.
         let shows_votes = self.place.config.consensus.protocol.facts().shows_votes;
@@ -250,8 +250,8 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Returns the block with its parent's certificate, without the proof if that is invalid. A block's digest does not
-    /// cover the proof, so a peer may send a fetched block with any proof; the replica does not rely on it.
+    /// Returns the block with its parent's certificate, without the proof if the proof is invalid. A block's digest
+    /// does not cover the proof, so a peer may send a fetched block with any proof; the replica does not rely on it.
     fn link(&mut self, id: u64, block: Arc<Block>) -> Arc<Block> {
         if block.is_optimistic() {
             return block;
@@ -326,7 +326,7 @@ impl<'a> Audit<'a> {
         self.broken = !self.demand(id, committed);
     }
 
-    /// Takes the writer out, so that the export gets no further blocks.
+    /// Takes the writer, so that the export gets no further blocks.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.writer.take()
     }
@@ -396,8 +396,8 @@ impl<'a> Audit<'a> {
     }
 
     /// Checks that the replica has the state on which its journal begins, since it refuses to start without it. A state
-    /// above the committed height was fetched, and is not in the journal yet. A replica that is running (`at_work`) may
-    /// replace its snapshots while they are read.
+    /// above the committed height was fetched, and is not in the journal yet. A running replica (`at_work`) may replace
+    /// its snapshots while they are read.
     fn judge_state(&mut self, root: Height, committed: Height, at_work: bool) {
         let executed = self.states.executed();
         if !self.any || self.leftovers || self.broken || executed >= Some(committed) {

@@ -11,14 +11,14 @@ use quorate_crypto::{SchemeKind, VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
-/// Number of verified certificates to remember; a journal repeats those of its last views.
+/// Number of cached verified certificates; a journal repeats the certificates of its last views.
 const MAX_CACHED_CERTIFICATES: usize = 4096;
 
 /// Verified certificates of a journal.
 pub(super) struct Certificates<'a> {
     place: &'a Place,
     cache: VerifiedCache,
-    /// Certified digest by kind, view and, with slots, slot.
+    /// Certified digest by kind and view, and also by slot if there are slots.
     certified: BTreeMap<(Domain, View, Height), Digest>,
     pub checked: u64,
 }
@@ -29,7 +29,7 @@ impl<'a> Certificates<'a> {
         Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
     }
 
-    /// Returns whether a quorum signed the certificate, even if something else is wrong with it.
+    /// Returns whether a quorum signed the certificate, even if it has another defect.
     pub fn is_genuine(&self, certificate: &Certificate) -> bool {
         *certificate == Certificate::genesis(&self.place.committee.epoch)
             || self.cache.contains(&certificate.fingerprint())
@@ -67,7 +67,7 @@ impl<'a> Certificates<'a> {
         }
     }
 
-    /// Checks a vote of another replica. The journal holds no signatures of its own replica.
+    /// Checks a vote of another replica. The journal contains no signatures of its own replica.
     pub fn check_vote(&self, vote: &Vote) -> Result<(), String> {
         let own = vote.voter == self.place.config.replica && vote.signature.is_empty();
         let epoch = &self.place.committee.epoch;

@@ -1,5 +1,5 @@
-//! Rebuilds the chain of a journal: checks that each block matches its digest and extends another, and determines which
-//! blocks are committed and by which proof.
+//! Reconstructs the chain of a journal: checks that each block matches its digest and extends another, and determines
+//! which blocks are committed and by which proof.
 
 use super::place::Place;
 use quorate_consensus::Protocol;
@@ -14,17 +14,17 @@ use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaI
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Committed blocks to keep in addition to those that leader election reads: a commit rule reads a block's ancestors.
+/// Committed blocks to keep in addition to those read by leader election: a commit rule reads a block's ancestors.
 const MAX_KEPT_BLOCKS: usize = 8;
-/// Number of heights between two scans for acknowledged bundles that no block may rely on any more.
+/// Number of heights between two scans for acknowledged bundles on which no block may rely any more.
 const KEPT_SCAN_BLOCKS: u64 = 256;
 
 /// A committed block and its bundles.
 pub(super) struct Committed {
     pub block: Arc<Block>,
-    /// Its bundles, except the void ones.
+    /// Its bundles, except for the void ones.
     pub bundles: Vec<Bundle>,
-    /// Certificates that the others are absent.
+    /// Certificates of the absence of the others.
     pub voids: Vec<Certificate>,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct Chain {
     bundles: BTreeMap<Digest, Vec<Bundle>>,
     /// Bundles that were journaled after their blocks.
     late: BTreeMap<Digest, Bundle>,
-    /// Acknowledged bundles, which blocks that follow need not repeat, and the heights up to which they are kept.
+    /// Acknowledged bundles, which later blocks need not repeat, and the heights up to which they are kept.
     kept: BTreeMap<Digest, (Height, Bundle)>,
-    /// Certificates that bundles are absent, by their blocks and positions.
+    /// Certificates of the absence of bundles, by block and position.
     voids: BTreeMap<(Digest, u64), Certificate>,
     /// The last committed blocks, oldest first.
     latest: VecDeque<Arc<Block>>,
@@ -63,7 +63,7 @@ pub(super) struct Chain {
     pub bundles_checked: u64,
 }
 
-/// Returns the authentication of clients that an auditor can check. Codes convince only the replicas.
+/// Returns the client authentication that an auditor can check. MACs convince only the replicas.
 fn provable(clients: ClientAuthentication) -> ClientAuthentication {
     match clients {
         ClientAuthentication::Mac => ClientAuthentication::None,
@@ -106,7 +106,7 @@ impl Chain {
         self.tree.committed()
     }
 
-    /// Returns the last committed blocks that leader election reads, oldest first, each with its candidates for leader.
+    /// Returns the last committed blocks read by leader election, oldest first, each with its candidates for leader.
     pub fn frontier(&self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
         let surplus = self.latest.len().saturating_sub(self.leaders.lookback());
         let with_candidates = |block: &Arc<Block>| {
@@ -176,14 +176,14 @@ impl Chain {
         }
     }
 
-    /// Adds bundles that were journaled after their blocks, just before these are committed.
+    /// Adds bundles that were journaled after their blocks, immediately before the blocks are committed.
     pub fn add_late(&mut self, bundles: Vec<Bundle>) -> Result<(), String> {
         self.check_bundles(&bundles)?;
         self.late.extend(bundles.into_iter().map(|bundle| (bundle.digest(), bundle)));
         Ok(())
     }
 
-    /// Adds bundles that the replica acknowledged.
+    /// Adds bundles acknowledged by the replica.
     pub fn keep(&mut self, until: Height, bundles: Vec<Bundle>) -> Result<(), String> {
         self.check_clients(&bundles)?;
         self.kept.extend(bundles.into_iter().map(|bundle| (bundle.digest(), (until, bundle))));
@@ -221,7 +221,7 @@ impl Chain {
         executed.map(|(wanted, _)| take(wanted)).collect()
     }
 
-    /// Notes that a bundle of a block is void: the block is executed without it.
+    /// Records that a bundle of a block is void: the block is executed without it.
     pub fn void(&mut self, certificate: Certificate) {
         let subject = certificate.subject;
         if subject.domain == Domain::Absent {
@@ -310,7 +310,7 @@ impl Chain {
         })
     }
 
-    /// Commits the next block of a path that [`Chain::path_to`] returned.
+    /// Commits the next block of a path returned by [`Chain::path_to`].
     pub fn commit(&mut self, block: Arc<Block>) -> Result<Committed, String> {
         let digest = block.digest();
         self.awaits_ancestors = false;
@@ -343,7 +343,7 @@ impl Chain {
         }
     }
 
-    /// Returns the uncommitted blocks that a proof relies on, oldest first.
+    /// Returns the uncommitted blocks on which a proof relies, oldest first.
     pub fn beyond_commit(&self) -> Result<Vec<Arc<Block>>, String> {
         let Some(proof) = &self.proof else { return Ok(Vec::new()) };
         let certified = proof.certificate.subject;
@@ -360,7 +360,7 @@ pub(super) fn name_of(block: &Block) -> String {
     format!("the block {} at height {}", block.digest(), block.height)
 }
 
-/// Returns how a protocol's leaders are elected.
+/// Returns the method of leader election of a protocol.
 struct DutiesOf;
 
 impl ForProtocol for DutiesOf {

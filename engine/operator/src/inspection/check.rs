@@ -14,14 +14,14 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Maximum length in bytes of the line of a block or a checkpoint: the largest block with its bundles in hexadecimal takes 64 MiB, its
-/// results 128 MiB, and its digests and certificates less than 16 MiB.
+/// Maximum length in bytes of the line of a block or a checkpoint: the largest block takes 64 MiB for its bundles in
+/// hexadecimal, 128 MiB for its results, and less than 16 MiB for its digests and certificates.
 pub const MAX_BLOCK_LINE_BYTES: u64 = 256 << 20;
 /// Maximum length of any other line in bytes: 256 members with the largest keys take a third of it.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
-/// How long lines begin.
+/// Beginnings of long lines.
 const LONG_LINES: [&[u8]; 2] = [br#"{"line":"block""#, br#"{"line":"checkpoint""#];
-/// Bytes that tell whether a line may be long.
+/// Number of bytes that decide whether a line may be long.
 const HEAD_BYTES: u64 = 20;
 
 /// Summary of a valid export.
@@ -32,7 +32,7 @@ pub struct Checked {
     /// Hash of the cluster's name, members and protocol, included in every statement of its replicas.
     pub genesis_id: String,
     pub protocol: String,
-    /// What authenticates the replicas' votes.
+    /// Authentication of the replicas' votes.
     pub auth_profile: String,
     /// Scheme of the replicas' votes.
     pub scheme: String,
@@ -40,15 +40,15 @@ pub struct Checked {
     pub replicas: usize,
     /// Tolerated Byzantine replicas, f.
     pub faults: usize,
-    /// Public keys of the handshake in hexadecimal, by replica. They sign nothing in an export.
+    /// Public handshake keys in hexadecimal, by replica. They sign nothing in an export.
     pub identity_keys: Vec<String>,
-    /// Public keys of votes in hexadecimal, by replica. They prove the export.
+    /// Public voting keys in hexadecimal, by replica. They prove the export.
     pub voting_keys: Vec<String>,
-    /// Whether the scheme, the keys, n and f were compared with a file that the caller trusts.
+    /// Whether the scheme, the keys, n and f were compared with a file trusted by the caller.
     pub keys_compared: bool,
     /// Height above which the last part of the chain begins.
     pub root_height: u64,
-    /// Height that the replica claimed is committed.
+    /// Committed height claimed by the replica.
     pub committed_height: u64,
     /// Height up to which the file proves commits.
     pub proven_height: u64,
@@ -66,7 +66,7 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
-/// Checks an export, and compares its committee with that of `trusted`, if given.
+/// Checks an export, and compares its committee with `trusted`, if given.
 ///
 /// # Errors
 /// [`InspectError::Unreadable`] if the file cannot be read, [`InspectError::Unsound`] with the first invalid line.
@@ -75,10 +75,10 @@ pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, Ins
     check_lines(BufReader::new(File::open(path).map_err(unreadable)?), path, trusted)
 }
 
-/// Checks an export that is read from `file`. Errors name it `path`. A line is read no further than it may be long.
+/// Checks an export read from `file`. Errors name it `path`. A line is read only up to its maximum length.
 ///
 /// # Errors
-/// As [`check`].
+/// The errors of [`check`].
 pub fn check_lines(
     mut file: impl BufRead,
     path: &Path,

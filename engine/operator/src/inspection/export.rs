@@ -1,4 +1,4 @@
-//! Exports the committed chain in a form that third parties can check; `docs/EXPORT.md` describes it.
+//! Exports the committed chain in a format that third parties can check; `docs/EXPORT.md` describes it.
 
 use super::InspectError;
 use super::chain::Committed;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 pub(super) struct Ending<'a> {
     pub committed: (Height, Digest),
     pub proven: Height,
-    /// Proof that blocks are committed, by the rule of the protocol.
+    /// Proof that blocks are committed, by the protocol's rule.
     pub certificate: Option<Certificate>,
-    /// Blocks above the committed ones that the proof relies on.
+    /// Blocks above the committed ones on which the proof relies.
     pub beyond: Vec<Arc<Block>>,
     pub states: States<'a>,
 }
@@ -49,7 +49,7 @@ enum Line<'a> {
         protocol: &'static str,
         scheme: &'static str,
         auth_profile: &'static str,
-        /// Scheme of the MACs on votes, if there are any.
+        /// MAC scheme of votes, if there is one.
         vote_macs: Option<&'static str>,
         application: &'static str,
         replicas: usize,
@@ -80,7 +80,7 @@ enum Line<'a> {
         covers: Vec<Option<&'a Digest>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         bundles: Option<Vec<String>>,
-        /// Certificates that bundles are absent, without which the block was executed.
+        /// Certificates of the absence of bundles, without which the block was executed.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         voids: Vec<CertificateForm>,
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use std::fmt;
 /// Defect found in a replica's directory, with its place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fault {
-    /// Record that shows the fault, or `None` if a record is missing.
+    /// Record that reveals the fault, or `None` if a record is missing.
     pub record: Option<u64>,
     pub what: String,
 }

@@ -1,4 +1,4 @@
-//! `quorate inspect`: shows and checks a replica's directory, and exports the committed chain in a form that third
+//! `quorate inspect`: shows and checks a replica's directory, and exports the committed chain in a format that third
 //! parties can check.
 //!
 //! Nothing in the directory is written or locked, so a replica may be running there. The audit behind [`Verification`]
@@ -44,8 +44,9 @@ pub struct InspectArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet. It is only read, so the replica may be running.
     #[arg(long, value_name = "DIR", required_unless_present = "check")]
     pub dir: Option<PathBuf>,
-    /// Check the whole journal: hash links, certificates, clients' signatures, that commits leave no gap and promises
-    /// do not contradict each other. Then execute it again and compare the states with those that a quorum certified.
+    /// Check the whole journal: hash links, certificates, clients' signatures, and that commits leave no gap and
+    /// promises do not contradict each other. Then re-execute it and compare the states with those certified by a
+    /// quorum.
     #[arg(long)]
     pub verify: bool,
     /// Write the committed chain to this file, with everything needed to check it; docs/EXPORT.md describes every byte.
@@ -53,10 +54,10 @@ pub struct InspectArgs {
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
     /// Keep the part of a damaged journal before the damage, and save the rest to other files. The replica must not be
-    /// running. When it starts again, it asks the others what it may have signed before it votes.
+    /// running. When it restarts, it asks the others about its earlier statements before it votes.
     #[arg(long, conflicts_with_all = ["verify", "export"])]
     pub repair: bool,
-    /// Check a file that --export wrote: every hash, link and signature in it, and up to which height it proves
+    /// Check a file written by --export: every hash, link and signature in it, and up to which height it proves
     /// commits. Needs no cluster.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "verify", "export", "repair"])]
     pub check: Option<PathBuf>,
@@ -92,7 +93,7 @@ pub enum InspectError {
     #[error("{path}, line {line}: {what}; the export is not sound, and later lines were not checked")]
     Unsound {
         path: PathBuf,
-        /// From 1.
+        /// Counted from 1.
         line: u64,
         what: String,
     },
@@ -124,17 +125,17 @@ pub struct InspectResult {
     pub protocol: &'static str,
     pub scheme: &'static str,
     pub application: &'static str,
-    /// How much of its past the replica remembers.
+    /// Completeness of the replica's memory of its past.
     pub memory: Memory,
     /// Last view in which the replica abstains because it lost its memory, or `None` if it votes. The maximum means
-    /// that it does not know yet.
+    /// that the view is not known yet.
     pub abstains_up_to: Option<u64>,
     /// Last view in which the replica signed a statement.
     pub spoke_in_view: u64,
     /// Last statement of each kind in the journal.
     pub promises: Vec<Said>,
     pub lock: Option<Said>,
-    /// Certificate of the highest view that the replica relied on.
+    /// Certificate of the highest view on which the replica relied.
     pub highest_certificate: Option<Said>,
     /// Height that the journal records as committed.
     pub committed_height: u64,
@@ -177,12 +178,12 @@ pub struct SegmentResult {
     pub records: u64,
 }
 
-/// What a repair cut off.
+/// Data removed by a repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairResult {
     /// Damage found, or `None` if nothing was changed.
     pub damage: Option<String>,
-    /// Files that hold everything from the damage on.
+    /// Files that contain everything from the damage on.
     pub saved: Vec<String>,
 }
 
@@ -200,7 +201,7 @@ struct Reading<'a> {
 pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
     let place = Place::open(dir)?;
     if let Some(path) = &arguments.export {
-        // Refuses what cannot be written before the whole journal is read.
+        // Refuses an unwritable output before the whole journal is read.
         let begun = Replacement::begin(path, DEFAULT_MODE);
         begun.map_err(|source| InspectError::Export { path: path.clone(), source })?;
     }

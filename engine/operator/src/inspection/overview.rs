@@ -10,7 +10,7 @@ use quorate_types::{Attachment, Certificate, DecodeError, Decoder, Digest, Domai
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Kinds of records by the first byte of their encoding, starting at 1.
+/// Record kinds by the first byte of their encoding, starting at 1.
 const KINDS: [&str; 11] = [
     "promise",
     "bundles",
@@ -64,15 +64,15 @@ pub(super) fn kind_of(domain: Domain) -> &'static str {
     }
 }
 
-/// How much of its past a replica remembers.
+/// Completeness of a replica's memory of its past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
     /// The replica has never run.
     New,
-    /// The journal has every promise of the replica.
+    /// The journal contains every promise of the replica.
     Kept,
-    /// The journal is gone or was truncated by a repair, so the replica abstains in views in which it may have voted.
+    /// The journal is lost or was truncated by a repair, so the replica abstains in views in which it may have voted.
     Lost,
 }
 
@@ -145,7 +145,7 @@ impl Overview {
 
     fn note(&mut self, record: &Record) {
         match record {
-            // Its view is a position.
+            // Its view field contains a position.
             Record::Promise(promise) if promise.subject.domain == Domain::Absent => {}
             Record::Promise(promise) => {
                 let Subject { domain, view, height, .. } = promise.subject;

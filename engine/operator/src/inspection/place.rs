@@ -34,12 +34,12 @@ impl Place {
         Ok(Place { home: home.to_owned(), config, committee, keyring, journal })
     }
 
-    /// Returns the identity that the journal must have.
+    /// Returns the identity required of the journal.
     pub fn identity(&self) -> Identity {
         Identity { epoch: self.committee.epoch, replica: self.config.replica }
     }
 
-    /// Returns whether the marker file says that the replica has never run.
+    /// Returns whether the marker file states that the replica has never run.
     pub fn is_marked_new(&self) -> bool {
         durability::new_mark(&self.journal).exists()
     }
@@ -71,7 +71,7 @@ impl Place {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SnapshotFile {
     pub file: String,
-    /// Height of the state, taken from the file name; `None` for a file that is being written.
+    /// Height of the state, taken from the file name; `None` for a file being written.
     pub height: Option<u64>,
     pub bytes: u64,
 }

@@ -10,7 +10,7 @@ pub(super) struct Promises {
     epoch: EpochId,
     /// Whether votes are per slot rather than per view.
     by_slot: bool,
-    /// Signed bytes by kind, view and, with slots, slot.
+    /// Signed bytes by kind and view, and also by slot if there are slots.
     said: BTreeMap<(Domain, View, Height), Vec<u8>>,
     /// Last view that timed out. Without slots, no new statements are allowed up to this view.
     given_up: View,

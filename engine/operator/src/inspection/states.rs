@@ -1,4 +1,4 @@
-//! Executes a journal again, and compares the states with the certified checkpoints.
+//! Re-executes a journal, and compares the states with the certified checkpoints.
 
 use super::chain::Committed;
 use super::place::Place;
@@ -45,7 +45,7 @@ pub(super) struct States<'a> {
     snapshots_compared: u64,
     wrong: Vec<String>,
     reached: BTreeMap<Height, Reached>,
-    /// Certified checkpoints by height, each with the record that contains it.
+    /// Certified checkpoints by height, each with its record.
     vouched: BTreeMap<Height, (u64, Certificate)>,
     replies: Vec<Reply>,
     has_begun: bool,
@@ -185,7 +185,7 @@ impl<'a> States<'a> {
     }
 
     /// Compares the states. Returns the number of states that match the certified digest or the state file, and the
-    /// mismatches, each with the record that shows it, if any.
+    /// mismatches, each with the record that reveals it, if any.
     pub fn compare(&mut self) -> (u64, Vec<(Option<u64>, String)>) {
         let mut wrong: Vec<_> = std::mem::take(&mut self.wrong).into_iter().map(|what| (None, what)).collect();
         let mut equal = self.snapshots_compared;

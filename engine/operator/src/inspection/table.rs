@@ -14,7 +14,7 @@ impl Report for InspectResult {
         text
     }
 
-    /// Returns what is wrong, or `None` if every check that ran passed.
+    /// Returns the problem found, or `None` if every check that ran passed.
     fn failure(&self) -> Option<String> {
         let whole = self.journal.damage.clone().or(self.journal.unreadable.as_ref().map(Fault::to_string));
         let unsound = self.verification.as_ref().filter(|verification| !verification.sound);
@@ -70,11 +70,11 @@ impl InspectResult {
             (Memory::New, _) => "new: the replica has never run".to_owned(),
             (Memory::Kept, _) => "kept: every promise of the replica".to_owned(),
             (Memory::Lost, None) => {
-                "lost: the journal is gone or truncated; after a start the replica asks others what it may have signed"
+                "lost: the journal is gone or truncated; after a start the replica asks the others up to which view it may have signed"
                     .to_owned()
             }
             (Memory::Lost, Some(u64::MAX)) => {
-                "lost: the replica abstains until it knows what it may have signed".to_owned()
+                "lost: the replica abstains until it knows up to which view it may have signed".to_owned()
             }
             (Memory::Lost, Some(bound)) => {
                 format!("lost: the replica abstains up to view {}, where it may have voted", count(bound))

@@ -1,5 +1,4 @@
-//! Journals and exports belong to one genesis: a cluster with the same name and keys that differs in one part of it
-//! refuses both.
+//! Journals and exports belong to one genesis: a cluster with the same name and keys and another genesis refuses both.
 
 use crate::remains::{COMMANDS, Remains};
 use quorate_consensus::config::ProtocolKind;
@@ -14,7 +13,7 @@ use std::fs;
 
 type Change = fn(&mut NodeConfig);
 
-/// Changes of one part of the genesis each, that leave a valid configuration of replica 0.
+/// Changes of one part of the genesis each, with a valid configuration of replica 0.
 const CHANGES: &[(&str, Change)] = &[
     ("name", |config| config.cluster = "another".to_owned()),
     ("faults", |config| config.faults = Some(0)),
@@ -67,7 +66,7 @@ const LINES: &[(&str, LineChange)] = &[
     ("MACs", |line| line["vote_macs"] = json!("hmac-sha256")),
 ];
 
-/// An export proves what a cluster with this genesis has committed, and no other one.
+/// An export proves the commits of a cluster with this genesis only.
 #[test]
 fn an_export_says_nothing_about_another_genesis() {
     let remains = Remains::after(COMMANDS, 10, ProtocolKind::Jolteon, "genesis", |_| {});

@@ -1,10 +1,10 @@
-//! Exports that are made to use up the memory of whoever checks them.
+//! Exports made to exhaust the memory of a checker.
 
 use quorate_operator::inspection::check::{MAX_LINE_BYTES, check_lines};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// A file that begins with some bytes, and then repeats others without end.
+/// A file that begins with some bytes, and then endlessly repeats others.
 struct Endless {
     start: Vec<u8>,
     again: Vec<u8>,
@@ -45,7 +45,7 @@ fn an_endless_line_is_read_no_further_than_a_line_may_be_long() {
     }
 }
 
-/// One line, which is complete.
+/// One complete line.
 fn first(line: &str) -> String {
     check_lines(line.as_bytes(), Path::new("long"), None).expect_err("it is not an export").to_string()
 }

@@ -134,7 +134,7 @@ fn an_export_is_checked_against_the_trusted_keys() {
     assert!(matches!(check(&remains.directory, None), Err(InspectError::Unreadable { .. })));
 }
 
-/// Returns the position of the `nth` block's record.
+/// Returns the index of the record of the `nth` block.
 fn block_at(records: &[Record], nth: usize) -> usize {
     let blocks = records.iter().enumerate().filter(|(_, record)| matches!(record, Record::Block(_)));
     blocks.map(|(at, _)| at).nth(nth).expect("there are enough blocks")
@@ -225,7 +225,7 @@ fn verification_finds_damage_that_checksums_do_not_detect() {
     assert!(remains.inspect(2, true).failure().expect("another state").contains(words), "the difference is detected");
 }
 
-/// Moves the bundles of a block to its commit, as a replica journals them that voted before they arrived.
+/// Moves the bundles of a block to its commit, as journaled by a replica that voted before they arrived.
 fn delay_bundles(mut records: Vec<Record>) -> Vec<Record> {
     let at = records.iter().position(has_bundles).expect("there are bundles");
     let (Record::Bundles(bundles) | Record::Kept { bundles, .. }) = records.remove(at) else { unreachable!() };
@@ -240,7 +240,7 @@ fn delay_bundles(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// Returns whether a record has bundles: of a block, or acknowledged ones.
+/// Returns whether a record contains bundles, of a block or acknowledged ones.
 fn has_bundles(record: &Record) -> bool {
     matches!(record, Record::Bundles(_) | Record::Kept { .. })
 }

@@ -1,4 +1,4 @@
-//! Journals and exports under every scheme whose certificates convince others.
+//! Journals and exports under every scheme with transferable certificates.
 
 use crate::remains::*;
 use quorate_client::ClientConfig;
@@ -39,7 +39,7 @@ fn checked(remains: &Remains, export: &str, trusted: Option<&ClientConfig>) -> R
     check(&path, trusted)
 }
 
-/// The keys of a cluster that a client was given.
+/// The cluster's keys as given to a client.
 fn trusted(remains: &Remains, scheme: SchemeKind) -> ClientConfig {
     let config = NodeConfig::read(&remains.home(0).join(CONFIG_FILE)).expect("it is there");
     let committee = config.committee().expect("it is valid");
@@ -111,14 +111,14 @@ fn both_readers_refuse_changed_certificates_of_every_scheme() {
     }
 }
 
-/// The same signers, with the last replaced by an absentee.
+/// Returns the same signers, with the last one replaced by an absentee.
 fn replaced(signers: &[u64], absent: u64) -> Vec<u64> {
     let mut signers: Vec<u64> = signers[1..].iter().copied().chain([absent]).collect();
     signers.sort_unstable();
     signers
 }
 
-/// Under BLS a key without a proof of possession may be made of others' keys.
+/// Under BLS, a key without a proof of possession may be derived from others' keys.
 #[test]
 fn both_readers_refuse_keys_without_their_possession() {
     let remains = remains(SchemeKind::BLS12_381, ProtocolKind::Jolteon, "possession");
@@ -134,7 +134,7 @@ fn both_readers_refuse_keys_without_their_possession() {
     }
 }
 
-/// Keys of P-256 and secp256k1 are as long as each other, and `none` accepts anything.
+/// Keys of P-256 and secp256k1 have equal lengths, and `none` accepts anything.
 #[test]
 fn an_export_must_name_the_scheme_of_the_trusted_keys() {
     let remains = remains(SchemeKind::ECDSA_P256, ProtocolKind::Jolteon, "named");

@@ -1,5 +1,5 @@
 //! A replica was away for so long that it had to fetch the others' state, so its journal lacks the blocks in between.
-//! The journal is still verified and exported, and an independent reader checks the export; then both are tampered
+//! The journal can still be verified and exported, and an independent reader checks the export; then both are tampered
 //! with.
 
 use crate::remains::*;
@@ -19,17 +19,17 @@ use std::time::{Duration, Instant};
 /// The replica that was away.
 const TRAVELLER: ReplicaId = ReplicaId(3);
 const ALL: Range<u16> = 0..REPLICAS as u16;
-/// A test that waits longer than this has hung.
+/// Timeout: a test that waits longer than this has hung.
 const HANG: Duration = Duration::from_secs(60);
 /// Bytes written by a command.
 const VALUE_BYTES: usize = 1000;
-/// Commands executed in its absence: more than twice the number that the others retain.
+/// Commands executed in its absence: more than twice the number retained by the others.
 const COMMANDS_MISSED: u64 = 150;
 /// Retained blocks and bytes, chosen so that a state is written at some checkpoints but not at all.
 const RETAINED: (usize, usize) = (64, 128 << 10);
 const WINDOW: u64 = 64;
 
-/// Cluster whose replicas can be stopped and started again, each with its directory and address.
+/// Cluster whose replicas can be stopped and restarted, each with its directory and address.
 struct Net {
     remains: Remains,
     template: NodeConfig,
@@ -43,7 +43,7 @@ impl Net {
             (config.consensus.retained_blocks, config.consensus.retained_bytes) = RETAINED;
             config.consensus.window = WINDOW;
             config.consensus.batch_bytes = 64 << 10;
-            // Large enough to keep the whole journal, or there would be no blocks from before the absence.
+            // Large enough to keep the whole journal; otherwise there would be no blocks from before the absence.
             config.journal = JournalConfig { segment_bytes: 8 << 20, fsync: Fsync::Never, ..JournalConfig::default() };
         });
         let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
@@ -100,7 +100,7 @@ struct Souvenirs {
     export: String,
 }
 
-/// Runs a cluster in which one replica goes away and returns, until it can prove what it has executed since.
+/// Runs a cluster in which one replica goes away and returns, until it can prove the blocks executed since then.
 fn after_a_journey(protocol: ProtocolKind) -> Souvenirs {
     let net = Net::new(protocol);
     let mut cluster = net.start(ALL);
@@ -112,7 +112,7 @@ fn after_a_journey(protocol: ProtocolKind) -> Souvenirs {
     work(&cluster, &net.template, COMMANDS_MISSED, VALUE_BYTES);
 
     let back = net.start(TRAVELLER.0..TRAVELLER.0 + 1);
-    // Some checkpoints certify no history, and another state may be fetched before the export: so export now.
+    // Some checkpoints certify no history, and another state may be fetched before the export, so export now.
     let (taken_over, result, export) = net.work_until(&cluster, "a checkpoint of the history above a state", || {
         let (result, export) = net.remains.export(TRAVELLER.0);
         let taken_over = *heights_of(&export, "root").last().filter(|height| **height > 0)?;

@@ -1,5 +1,5 @@
-//! A final block with a bundle that every disk has lost: running replicas execute it without the bundle, tell their
-//! operators, and export the certificate.
+//! A final block with a bundle that is lost on every disk: running replicas execute the block without the bundle,
+//! inform their operators, and export the certificate.
 
 use crate::inspect::checked;
 use crate::remains::*;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// Commands before the loss: too few for a checkpoint, which would prove that the bundle was executed.
 const BEFORE: u64 = 12;
 const CHECKPOINT_INTERVAL: u64 = 32;
-/// A replica signs after a hundred of these that it lacks a bundle.
+/// A replica signs that it lacks a bundle after a hundred of these intervals.
 const FETCH_RETRY_MS: u64 = 10;
 
 /// The records of a replica's journal.
@@ -45,7 +45,7 @@ fn last_of_all(remains: &Remains) -> Arc<Block> {
     blocks.range(..=common).next_back().expect("a common block has bundles").1.clone()
 }
 
-/// Takes a bundle from a replica's disk, with the commits of its block and of later ones.
+/// Removes a bundle from a replica's disk, with the commits of its block and of later ones.
 fn lose(remains: &Remains, replica: u16, block: &Block, bundle: Digest) {
     rewrite(&remains.home(replica), |mut records| {
         for record in &mut records {
@@ -72,7 +72,8 @@ struct Loss {
     events: Vec<(ReplicaId, NodeEvent)>,
 }
 
-/// Runs a cluster, takes a bundle of a final block from all disks, and runs it again beyond the next checkpoint.
+/// Runs a cluster, removes a bundle of a final block from all disks, and runs the cluster again beyond the next
+/// checkpoint.
 fn after_a_loss(protocol: ProtocolKind) -> Loss {
     let remains = Remains::after(BEFORE, 10, protocol, "voids", |config| {
         config.consensus.dissemination = Dissemination::ReplicasCertified;
@@ -161,7 +162,7 @@ fn a_void_bundle_is_told_to_operators_exported_and_checked() {
         let loss = after_a_loss(protocol);
         tells_its_operators(&loss);
         exports_the_certificate(&loss);
-        // A restart executes the block without the bundle again, and the journal has no other way to do it.
+        // A restart executes the block without the bundle again; the journal contains no other outcome.
         let cluster = loss.remains.restart();
         let height = loss.statuses[0].height.0;
         work(&cluster, &loss.config, 4, 10);

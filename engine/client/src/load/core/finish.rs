@@ -8,7 +8,7 @@ use crate::session::SessionCounters;
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Number of unsent commands that are recorded one by one.
+/// Number of unsent commands that are recorded individually.
 const UNSENT_COUNTED_SINGLY: u64 = 100_000;
 
 impl LoadCore {

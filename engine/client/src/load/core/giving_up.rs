@@ -1,4 +1,4 @@
-//! Requests that are given up instead of being sent again.
+//! Requests that are abandoned instead of being resent.
 
 use super::LoadCore;
 use crate::load::options::LoadOptions;
@@ -6,7 +6,7 @@ use crate::load::replies::RepliesCount;
 use crate::session::SessionOptions;
 use quorate_types::{ReplicaId, ReplicaReply, Time};
 
-/// Returns the count of replies of a load that gives requests up. Its session never sends a request again.
+/// Returns the reply counter of a load that abandons requests. Its session never resends a request.
 pub(super) fn count_replies(options: &mut LoadOptions, session: &mut SessionOptions) -> Option<RepliesCount> {
     let after = options.give_up_after?;
     session.retry = after * 2;
@@ -15,7 +15,7 @@ pub(super) fn count_replies(options: &mut LoadOptions, session: &mut SessionOpti
 }
 
 impl LoadCore {
-    /// Counts a reply to a request that is not given up yet.
+    /// Counts a reply to a request that is not abandoned yet.
     pub(super) fn count_reply(&mut self, now: Time, from: ReplicaId, reply: &ReplicaReply) {
         if let (Some(replies), ReplicaReply::Executed { bundle, .. }) = (self.replies.as_mut(), reply) {
             replies.on_reply(now, from, bundle);
@@ -28,7 +28,7 @@ impl LoadCore {
         bundle.zip(self.replies.as_ref()).is_some_and(|(bundle, replies)| replies.is_open(bundle))
     }
 
-    /// Gives up the requests whose time is over. A client of a closed loop then sends its next one.
+    /// Abandons the requests that have timed out. A client of a closed loop then sends its next one.
     pub(super) fn give_up_failed(&mut self, now: Time) {
         let window = self.window();
         let Some(replies) = self.replies.as_mut() else { return };

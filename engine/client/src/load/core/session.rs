@@ -1,4 +1,4 @@
-//! The load's session, as hosts ask it and report it.
+//! The load's session, as hosts query and report it.
 
 use super::LoadCore;
 use crate::config::ClientConfig;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_types::{Difference, ReplicaId, ReplicaReply};
 
 impl LoadCore {
-    /// Asks all replicas for their heights, since a bundle signed for a height long past is void.
+    /// Requests the heights of all replicas, since a bundle signed for an old height is void.
     pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
         if self.session.answered_height().is_empty() {
             self.session.ask_height(out);
@@ -17,28 +17,28 @@ impl LoadCore {
         }
     }
 
-    /// Proves the client's key to the replicas that answer nothing before. [`LoadCore::step`] does the same.
+    /// Proves the client's key to the replicas that require it. [`LoadCore::step`] does the same.
     pub fn prove(&mut self, out: &mut Vec<Outgoing>) {
         self.session.prove(&self.identity, out);
     }
 
-    /// Returns why f+1 replicas do not answer this client's questions, if they do not.
+    /// Returns why f+1 replicas refuse to answer this client's queries, if they do.
     pub fn unanswered(&self) -> Option<&str> {
         self.session.unanswered()
     }
 
-    /// Compares a configuration with the replicas' before the first question.
+    /// Compares a configuration with the replicas' before the first query.
     pub fn compare(&mut self, config: &ClientConfig) {
         let own = config.terms(self.session.options());
         self.session.compare(&own);
     }
 
-    /// Returns the keys of the compared configuration whose values differ, so that the load does not work.
+    /// Returns the keys with different values that prevent the load from working.
     pub fn differences(&self) -> Vec<Difference> {
         self.session.differences()
     }
 
-    /// Returns a warning that names the key with which the client works slowly, and the remedy.
+    /// Returns a warning about the configuration key that makes the client slow, with the remedy.
     pub fn warning(&self) -> Option<String> {
         self.session.warning()
     }
@@ -48,12 +48,12 @@ impl LoadCore {
         self.session.frame_limit()
     }
 
-    /// Sends this message before each question for the heights.
+    /// Sends this message before each height query from now on.
     pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
         self.session.introduce_with(introduction);
     }
 
-    /// Returns whether a reply may change anything.
+    /// Returns whether a reply can have an effect.
     pub fn awaits(&self, reply: &ReplicaReply) -> bool {
         self.session.awaits(reply) || self.counts(reply)
     }
@@ -63,7 +63,7 @@ impl LoadCore {
         self.session.options().needed()
     }
 
-    /// Returns how many replicas reported their height since they were asked.
+    /// Returns how many replicas have reported their height since the last query.
     pub fn answered_height(&self) -> usize {
         self.session.answered_height().len()
     }
@@ -83,7 +83,8 @@ impl LoadCore {
         self.session.counters()
     }
 
-    /// Returns why f+1 replicas refused a bundle for good, if they did: other commands of this load would fare alike.
+    /// Returns why f+1 replicas refused a bundle permanently, if they did: they would refuse other commands of this
+    /// load too.
     pub fn rejection(&self) -> Option<&str> {
         self.session.rejection()
     }

@@ -17,10 +17,10 @@ use std::time::Duration;
 pub const REPLICAS: usize = 4;
 /// Larger than any of these recordings.
 pub const NO_LIMIT: u64 = 1 << 40;
-/// Duration of a step.
+/// Simulated duration of a step.
 const STEP: Duration = Duration::from_micros(10);
 
-/// Directory that is removed on drop.
+/// Directory removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -153,7 +153,7 @@ pub fn entries(path: &Path) -> Vec<Entry> {
     std::iter::from_fn(|| reader.next_entry().expect("a valid recording")).collect()
 }
 
-/// Writes a recording of these entries. Without `ends` it looks as if the recorder had been killed.
+/// Writes a recording of these entries. Without `ends` it looks as if the recorder was killed.
 pub fn rewrite(path: &Path, protocol: ProtocolKind, entries: Vec<Entry>, ends: bool) {
     let mut writer = Writer::create(path, &header(protocol), NO_LIMIT).expect("the directory can be written");
     for entry in entries {

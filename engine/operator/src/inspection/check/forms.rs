@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Maximum number of blocks that leader election reads before a root.
+/// Maximum number of blocks before a root that leader election reads.
 const MAX_FRONTIER_BLOCKS: usize = 65_536;
 
 /// Bytes in lower-case hexadecimal. Upper case is refused, so that each value has a single encoding.
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// A digest in the same form.
+/// A digest in the same encoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name(pub Digest);
 
@@ -55,8 +55,8 @@ struct Kind<'a> {
 }
 
 impl Line {
-    /// Parses a line. The kind is read first, so that nothing is kept that the kind does not have, and no list longer
-    /// than it may be.
+    /// Parses a line. The kind is read first, so that fields of other kinds are not kept, and no list exceeds its
+    /// maximum length.
     pub fn parse(line: &[u8]) -> serde_json::Result<Line> {
         Ok(match &*serde_json::from_slice::<Kind>(line)?.line {
             "cluster" => Line::Cluster(serde_json::from_slice(line)?),
@@ -123,7 +123,7 @@ pub struct HistoryForm {
     pub history: Name,
 }
 
-/// A certificate that proves blocks before it.
+/// A certificate that proves earlier blocks.
 #[derive(Deserialize)]
 pub struct CertifiedForm {
     pub certificate: CertificateForm,
@@ -138,7 +138,7 @@ pub struct EndForm {
     pub blocks: u64,
 }
 
-/// The first line: the cluster and how it signs.
+/// The first line: the cluster and its signature schemes.
 #[derive(Deserialize)]
 pub struct ClusterForm {
     pub format: u32,
@@ -181,7 +181,7 @@ pub struct BlockForm {
     pub covers: Vec<Option<Name>>,
     #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
     pub bundles: Option<Vec<Hex>>,
-    /// Certificates that bundles are absent, without which the block was executed.
+    /// Certificates of the absence of bundles, without which the block was executed.
     #[serde(default, deserialize_with = "few::<_, _, MAX_BLOCK_BUNDLES>")]
     pub voids: Vec<CertificateForm>,
     #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
@@ -204,7 +204,7 @@ pub struct CertificateForm {
     pub unproven: bool,
 }
 
-/// A checkpoint that a quorum vouched for.
+/// A checkpoint certified by a quorum.
 #[derive(Deserialize)]
 pub struct CheckpointForm {
     pub certificate: CertificateForm,

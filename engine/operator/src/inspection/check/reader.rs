@@ -33,7 +33,7 @@ struct Kept {
     committed: bool,
 }
 
-/// Committed block at a height that has a checkpoint.
+/// Committed block at the height of a checkpoint.
 struct Milestone {
     history: Option<Digest>,
     digest: Digest,
@@ -53,7 +53,7 @@ pub(super) struct Reader {
     head: Option<(u64, Digest)>,
     last_committed: Option<(u64, Digest)>,
     history: Option<Digest>,
-    /// Whether the uncommitted blocks at the end have begun, which only serve as proof.
+    /// Whether the uncommitted blocks at the end, which only serve as proof, have begun.
     is_beyond: bool,
     ended: bool,
     checked: Checked,
@@ -220,7 +220,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the bundles that a block names, except those that a quorum signed to be absent.
+    /// Returns the bundles of a block, except those that a quorum signed to be absent.
     fn not_void(&mut self, block: &Block, voids: Vec<CertificateForm>) -> Result<Vec<Digest>, String> {
         let mut absent = BTreeSet::new();
         for form in voids {
@@ -263,7 +263,7 @@ impl Reader {
                 check_results(results, &bundle, height)?;
             }
             self.checked.commands += bundle.len() as u64;
-            // Codes convince only replicas.
+            // MACs convince only replicas.
             if bundle.authenticator().is_some_and(|authenticator| authenticator.kind == ED25519_AUTHENTICATOR) {
                 signed.push(bundle);
             }
@@ -470,7 +470,7 @@ fn committee(form: &ClusterForm) -> Result<Committee, String> {
     Ok(committee)
 }
 
-/// Says why the id of the first line is not that of its other fields.
+/// Explains why the id in the first line does not match its other fields.
 fn other_id(genesis: &Genesis<'_>, form: &ClusterForm) -> String {
     let mac_scheme = form.vote_macs.as_deref().and_then(|name| name.parse().ok()).unwrap_or(SchemeKind::HMAC_SHA256);
     let differences = genesis_differences(genesis, mac_scheme, &ProtocolKind::names(), &EpochId(form.id.0));

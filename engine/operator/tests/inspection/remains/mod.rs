@@ -23,7 +23,7 @@ pub const REPLICAS: usize = 4;
 pub const COMMANDS: u64 = 60;
 /// Duration of one attempt to read the replicas' statuses.
 const LOOK: Duration = Duration::from_millis(100);
-/// A cluster that takes longer than this has hung; a busy machine is slow.
+/// Timeout: a cluster that takes longer than this has hung; a busy machine is slow.
 const HANG: Duration = Duration::from_secs(120);
 
 /// Directories of a cluster that has run.
@@ -93,7 +93,7 @@ impl Remains {
         EmbeddedCluster::start_replicas(nodes, observer).expect("replicas start")
     }
 
-    /// Returns a directory for a cluster, and the settings that its replicas share.
+    /// Returns a directory for a cluster, and the settings shared by its replicas.
     pub fn to_be(protocol: ProtocolKind, name: &str, adjust: impl Fn(&mut NodeConfig)) -> (Remains, NodeConfig) {
         let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
@@ -155,11 +155,11 @@ fn client_config(cluster: &EmbeddedCluster, config: &NodeConfig) -> ClientConfig
     ClientConfig { client_authentication: config.client_authentication, ..told }
 }
 
-/// Blocks at the end whose commit a replica may learn only with the next command.
+/// Number of last blocks whose commit a replica may learn only with the next command.
 const UNKNOWN_BLOCKS: u64 = 4;
 
-/// Waits until every replica has executed commands that were executed one after the other: a client has its results
-/// from f+1 replicas, and the others may not have begun on a busy machine. Returns their statuses.
+/// Waits until every replica has executed a sequence of commands: a client has its results from f+1 replicas, and the
+/// others may not have begun on a busy machine. Returns their statuses.
 pub fn await_all(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64) -> Vec<Status> {
     let mut probe = StatusProbe::connect(&client_config(cluster, config)).expect("replicas answer");
     let start = Instant::now();
@@ -185,7 +185,7 @@ pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value
     }
 }
 
-/// Returns the position and value of the first line that `wanted` accepts.
+/// Returns the index and value of the first line accepted by `wanted`.
 pub fn find_line(export: &str, wanted: impl Fn(&Value) -> bool) -> (usize, Value) {
     let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"));
     lines.enumerate().find(|(_, line)| wanted(line)).expect("there is such a line")

@@ -1,4 +1,4 @@
-//! A reader of exports written only from `docs/EXPORT.md`, with SHA-256 and most signatures from another library.
+//! An export reader written only from `docs/EXPORT.md`, with SHA-256 and most signatures from another library.
 
 mod signatures;
 
@@ -13,7 +13,7 @@ type Digest = [u8; 32];
 #[derive(Debug)]
 pub struct Checked {
     pub committed: u64,
-    /// Height up to which the reader finds blocks to be committed.
+    /// Height up to which the reader finds committed blocks.
     pub proven: u64,
     pub commands: u64,
     pub signatures: u64,
@@ -61,7 +61,7 @@ impl Certificate {
     }
 }
 
-/// Checks an export from its first line to its last.
+/// Checks an export from its first to its last line.
 pub fn check(text: &str) -> Result<Checked, String> {
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).map_err(|error| error.to_string()));
     let cluster = read_cluster(&lines.next().ok_or("there is no line")??)?;
@@ -253,7 +253,7 @@ impl Reader {
         self.checked.proven = self.checked.proven.max(last_committed);
     }
 
-    /// Returns the bundles of a block that are not void: for each other one there is a certificate of absence.
+    /// Returns the bundles of a block that are not void: each void one has a certificate of absence.
     fn not_void(&mut self, line: &Value, block: (u64, Digest), payload: Vec<Digest>) -> Result<Vec<Digest>, String> {
         let mut absent = BTreeSet::new();
         for void in line["voids"].as_array().map_or(&[][..], Vec::as_slice) {
@@ -323,7 +323,7 @@ impl Reader {
         if certificate.domain != 7 || certificate.view != 0 {
             return Err("the certificate of a checkpoint is of another kind".into());
         }
-        // Only a reader that has the state can check the digest of the state itself.
+        // Only a reader that has the state can check its digest.
         if line["history"] == Value::Null {
             return Ok(());
         }
@@ -524,8 +524,8 @@ fn digest_at(line: &Value, key: &str) -> Result<Digest, String> {
     as_digest(&line[key])
 }
 
-/// Reads from `docs/EXPORT.md` which certificate commits a block: its domain, and the number of blocks in consecutive
-/// views that it has to end. `None` where only a checkpoint commits.
+/// Looks up in `docs/EXPORT.md` which certificate commits a block: its domain, and the length of the chain in
+/// consecutive views that it must end. `None` if only a checkpoint commits.
 fn proof(protocol: &str) -> Option<(u8, usize)> {
     let document = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/EXPORT.md"));
     let mut rows = document.lines().filter(|line| line.starts_with("| `"));

@@ -1,6 +1,6 @@
-//! Certificates of every scheme, checked by what `docs/EXPORT.md` says of it. Curves and RSA are those of another
-//! library than quorate's where there is one here: ring has neither secp256k1 nor BLS12-381, so these two use quorate's
-//! library, but nothing of quorate itself.
+//! Certificates of every scheme, checked according to `docs/EXPORT.md`. Curves and RSA use a different library than
+//! quorate where possible: ring supports neither secp256k1 nor BLS12-381, so these two use the same libraries as
+//! quorate, but none of quorate's code.
 
 use super::bytes;
 use blst::BLST_ERROR;
@@ -14,7 +14,7 @@ use ring::signature::{
 use serde_json::Value;
 
 const RSA_EXPONENT: [u8; 3] = [1, 0, 1];
-/// Orders of the two curves of ECDSA.
+/// Orders of the two ECDSA curves.
 const P256_ORDER: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
 const SECP256K1_ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
 /// P-256: the prime, and the constant term of its equation.
@@ -46,7 +46,7 @@ pub fn check_member(scheme: &str, key: &[u8], possession: &[u8]) -> Result<(), S
     }
 }
 
-/// Checks the signatures of a certificate by the signers with these keys, which are in their order.
+/// Checks the signatures of a certificate by the signers with these keys, in the same order.
 pub fn check_certificate(scheme: &str, keys: &[&[u8]], statement: &[u8], line: &Value) -> Result<(), String> {
     if scheme == "bls12-381" {
         return match line["signatures"] {
@@ -111,7 +111,7 @@ fn has_low_s(signature: &[u8], order: &str) -> bool {
     signature.len() == 64 && BigUint::from_bytes_be(&signature[32..]) * 2u8 <= large(order)
 }
 
-/// Returns the long form of a point of P-256, which is the only one that ring reads.
+/// Returns the uncompressed encoding of a P-256 point, the only one that ring reads.
 fn uncompressed(key: &[u8]) -> Result<Vec<u8>, String> {
     let (prime, x) = (large(P256_PRIME), BigUint::from_bytes_be(&key[1..]));
     let right = (&x * &x * &x + (&prime - 3u8) * &x + large(P256_B)) % &prime;
