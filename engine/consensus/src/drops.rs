@@ -2,24 +2,24 @@
 
 use std::fmt::{self, Write};
 
-/// Reason why a message is ignored; counted by kind.
+/// Reason for ignoring a message; counted by kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Drop {
     /// The sender is not in the committee.
     Stranger,
-    /// The vote or proposal is another replica's, sent as the sender's own.
+    /// The vote or proposal belongs to another replica, but was sent as the sender's own.
     NotTheSender,
     /// Its view or height has passed.
     Stale,
     /// A vote beyond the quorum.
     Late,
-    /// Its view is too far ahead.
+    /// Its view is too far in the future.
     TooFarAhead,
-    /// It has no evidence that its view has begun.
+    /// It contains no evidence that its view has begun.
     ViewNotJustified,
     /// Its parts are inconsistent.
     Malformed,
-    /// Its block has more commands or bytes than `batch` and `batch_bytes` allow.
+    /// Its block exceeds the commands or bytes allowed by `batch` and `batch_bytes`.
     TooLarge,
     /// Its sender does not lead that view.
     NotTheLeader,
@@ -34,13 +34,13 @@ pub enum Drop {
     BundlesMissing,
     /// It has expired, or will before it can be ordered.
     Expired,
-    /// It answers no request.
+    /// It does not answer a request.
     Unasked,
-    /// Too much work for its sender is pending already.
+    /// Too much work for its sender is already pending.
     Overload,
 }
 
-/// Writes the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
+/// Formats the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
 impl fmt::Display for Drop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, letter) in format!("{self:?}").char_indices() {

@@ -1,7 +1,7 @@
 //! Names of the protocols and static facts about them, for code that lists, names, describes or checks them.
 //!
-//! Each protocol declares its own facts beside its rules, so [`ProtocolKind::facts`] is defined where the protocols are
-//! known, in [`replica::make`](crate::replica::make).
+//! Each protocol declares its own facts next to its rules, so [`ProtocolKind::facts`] is defined where the protocols
+//! are known, in [`replica::make`](crate::replica::make).
 
 use quorate_types::Domain;
 use quorate_types::identity::ProofRequirements;
@@ -27,11 +27,11 @@ crate::each_protocol!(kinds);
 /// Static facts about one protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// The name on the command line and in files.
+    /// The name used on the command line and in files.
     pub name: &'static str,
-    /// The name in headings.
+    /// The name used in headings.
     pub title: &'static str,
-    /// How it works, in a few sentences.
+    /// Description of the protocol, in a few sentences.
     pub essence: &'static str,
     /// The phases of a view or a slot.
     pub shape: Shape,
@@ -43,8 +43,8 @@ pub struct Facts {
     /// All replicas then collect the votes, since none can vote for such a block without the certificate of its parent.
     pub optimistic_proposals: bool,
     /// How long a leader whose view began with timeouts waits for the highest lock of any honest replica, in message
-    /// delays; 0 if the timeouts bound the locks. If it waits, only timely certificates raise a lock, so that no replica
-    /// is locked on one that the leader had no chance to hear of.
+    /// delays; 0 if the timeouts bound the locks. If it waits, only timely certificates raise a lock, so that no
+    /// replica is locked on one that the leader had no chance to hear of.
     pub awaited_delays: u32,
     /// Whether certificates of votes are shown to third parties, in proposals or view changes.
     pub shows_votes: bool,

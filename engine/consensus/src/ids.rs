@@ -1,4 +1,4 @@
-//! Ids that all layers share.
+//! Ids shared by all layers.
 
 /// Id that matches a device's answer to its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -4,7 +4,7 @@
 //! and returns [`Action`](seam::Action)s; the host does the rest. Start with `testdata/jolteon/happy.txt`, then
 //! [`protocols::chained::rules::jolteon`], then [`replica`].
 
-/// Returns whether this historical bug is injected into the replica that is taking a step. Always false without the
+/// Returns whether this historical bug is injected into the replica whose step is running. Always false without the
 /// feature `mutants`.
 #[cfg(feature = "mutants")]
 macro_rules! bug {

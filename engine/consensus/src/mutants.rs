@@ -1,13 +1,13 @@
-//! Historical bugs that only a change to the code can reintroduce: each is a `bug!` where the correct rule is.
+//! Historical bugs that only a change to the code can reintroduce: each is a `bug!` at the place of the correct rule.
 //!
 //! This module exists only with the feature `mutants`; without it, `bug!` is always `false`. Bugs that can be injected
 //! from outside, by other rules or by changing a replica's inputs and actions, are not here but in the museum of
 //! `quorate-adversary`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle that detects it,
-//! and how soon each search finds it.
+//! and how quickly each search finds it.
 
 use std::cell::Cell;
 
-/// Historical bug, described by its effect. The source is where it was found first or is described best.
+/// Historical bug, described by its effect. The cited source found it first or describes it best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bug {
     /// A proposal moves the view to its own without proof: relab/hotstuff pull request 233. Here a view begins with a
@@ -45,47 +45,47 @@ pub enum Bug {
     EarlyKept,
     /// Every request of a peer is answered, however often it repeats.
     AnswersUnlimited,
-    /// Any proposer is taken for the leader: hot-stuff/libhotstuff issue 22.
+    /// Any proposer is accepted as the leader: hot-stuff/libhotstuff issue 22.
     AnyProposer,
-    /// An offer of the state that is being fetched restarts the transfer.
+    /// An offer of the state being fetched restarts the transfer.
     OfferRestarts,
     /// A leader is replaced because of a bundle that has waited long at a backup, even if the leader does not have it,
-    /// and a bundle relayed by f+1 waits behind the leader's whole backlog: a bug of our own. A client can get one
-    /// leader after the other replaced by sending each a backlog.
+    /// and a bundle relayed by f+1 waits behind the leader's whole backlog: a bug of our own. A client can have one
+    /// leader after the other replaced by sending each of them a backlog.
     BlamedUnheard,
-    /// A certificate of timeouts begins a view although the certificate that a signer reports is not shown with it, and
+    /// A certificate of timeouts begins a view although the certificate reported by a signer is not sent with it, and
     /// may not exist: a bug of our own. Aptos shows that certificate with the timeouts and compares
     /// (`TwoChainTimeoutCertificate`). The invariant had to be removed too.
     TimeoutsAlone,
-    /// A replica acknowledges that it stores bundles of which it knows only the digests (ProvableHQ/snarkOS pull
-    /// request 4412). Here a replica does not rely on its own acknowledgement of a bundle that it lacks; that check had
-    /// to be removed too.
+    /// A replica acknowledges storing bundles of which it knows only the digests (ProvableHQ/snarkOS pull request
+    /// 4412). Here a replica does not rely on its own acknowledgement of a bundle that it lacks; that check had to be
+    /// removed too.
     StoredUnseen,
-    /// A voter relies on any certificate that a bundle is stored, not on the one that the block names, so a faulty
-    /// replica can show each voter another one: a bug of our own.
+    /// A voter relies on any storage certificate of a bundle, not on the one named by the block, so a faulty replica
+    /// can show each voter a different one: a bug of our own.
     AnyCertificate,
     /// An optimistic block is voted for although its parent is not certified (Doidge et al., DSN 2024: a vote for it
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.
     ParentUncertified,
     /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
-    /// (the paper's M, TOCS 2002, section 4.5), so that nothing backs P any more.
+    /// (the paper's M, TOCS 2002, section 4.5), so that nothing supports P any more.
     ClaimsOutliveEvidence,
-    /// A replica that lost its disk and took blocks for prepared forgets them at its next restart: a bug of our own. A
-    /// second lost disk then lets a view change lose a decided block.
+    /// A replica that lost its disk and accepted blocks as prepared forgets them at its next restart: a bug of our own.
+    /// A second lost disk then lets a view change lose a decided block.
     TakenClaimsForgotten,
     /// The relays of one peer may fill the whole pool: a bug of our own.
     RelaysUnbounded,
     /// Relayed bundles enter the pool although their commands were executed: a bug of our own. Old bundles then take
-    /// the room of new ones.
+    /// the space of new ones.
     RelaysUnscreened,
-    /// A link pays for its bundles that other leaders propose: a bug of our own. A client that sends each leader
+    /// A link is charged for its bundles that other leaders propose: a bug of our own. A client that sends each leader
     /// different bundles then gets as much from each of them as an honest client from all together.
     ChargedForOthers,
 }
 
 impl Bug {
-    /// Bugs that show under load and not in a scenario: the simulator's `work` oracle finds them
+    /// Bugs that are visible under load and not in a scenario: the simulator's `work` oracle finds them
     /// (`laboratory/adversary/tests/twins/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 2] = [Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
@@ -117,16 +117,16 @@ impl Bug {
 }
 
 thread_local! {
-    /// Bug of the replica that is taking a step on this thread. A step is a single call and does not change threads.
+    /// Bug of the replica whose step is running on this thread. A step is a single call and does not change threads.
     static STEPPING: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Returns whether the replica that is taking a step has this bug. Called by `bug!`.
+/// Returns whether the replica whose step is running has this bug. Called by `bug!`.
 pub(crate) fn is_had(bug: Bug) -> bool {
     STEPPING.get() == Some(bug)
 }
 
-/// Drop guard that gives the replica taking a step a bug, or none, while it lives.
+/// Guard during whose life the replica whose step is running has a bug, or none.
 pub(crate) struct Having(Option<Bug>);
 
 /// Starts a step of a replica with this bug.

@@ -1,4 +1,4 @@
-//! A host never has to act on a mark: each required reaction has its own action.
+//! ! A host never has to act on a mark, because each required reaction has its own action.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
@@ -10,7 +10,7 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, EpochId, Height, Qu
 
 type Jolteons = Replica<ChainedEngine<Jolteon>>;
 
-/// Expiry far enough ahead that a bundle is ordered before it.
+/// Expiry so far in the future that a bundle is ordered before it.
 const LATER: Height = Height(1 << 20);
 
 fn replica(me: u16, config: Config) -> Jolteons {
@@ -62,7 +62,7 @@ fn a_replica_with_an_invalid_journal_halts() {
     assert!(matches!(actions[..], [Action::Halt(Halt::Unreadable { id: RecordId(1), .. })]), "{actions:?}");
 }
 
-/// The replica reports the leader, which at that moment equals the leader of the mark.
+/// The replica reports the leader, and at that moment it equals the leader in the mark.
 #[test]
 fn the_leader_is_read_from_the_replica() {
     let mut replica = replica(2, Config::default());

@@ -1,8 +1,8 @@
-//! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
+//! ! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
 //! within bounded virtual time.
 //!
-//! A failure names its seed; `QUORATE_CHAOS_SEED=<seed>` runs that one alone, and `QUORATE_CHAOS_SEEDS=<count>` runs
-//! more of them.
+//! A failure names its seed. `QUORATE_CHAOS_SEED=<seed>` runs only that seed, and `QUORATE_CHAOS_SEEDS=<count>` runs
+//! more seeds.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -28,7 +28,7 @@ const VIEW_TIMEOUT_MS: u64 = 50;
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 crate::for_every_protocol! {
-    /// Cuts, losses, delays and a faulty replica, then recovery.
+    /// Partitions, losses, delays and a faulty replica, then recovery.
     replicas_recover_from_random_faults,
 }
 
@@ -51,8 +51,8 @@ impl Rules for CommitsTooSoon {
     }
 }
 
-/// The oracles are only useful if they detect violations: under rules that commit too early they must report that
-/// agreement is broken.
+/// The oracles are useful only if they detect violations, so under rules that commit too early they must report a
+/// violation of agreement.
 #[test]
 fn the_oracles_detect_early_commits() {
     let disagreement = |seed: &u64| {
@@ -228,7 +228,7 @@ impl Liar {
         Arc::new(Block::new(block.view, block.author, justify, Vec::new()))
     }
 
-    /// Returns a proposal for the same view, begun by the newest certificate, but built on an old one.
+    /// Returns a proposal for the same view, which began by the newest certificate, but on an old certificate.
     fn rebased(&mut self, proposal: &Proposal) -> Proposal {
         let newest = proposal.evidence.clone().unwrap_or_else(|| proposal.block.justify.clone());
         let recent = self.old.len().saturating_sub(3);

@@ -1,8 +1,8 @@
-//! What a replica tells others about its past is a function of its journal: the statements that bind it, and in PBFT
-//! the claims of its view changes (P and Q) and their checkpoint. A restart at any moment changes none of them,
-//! whatever was lost before.
+//! ! Everything that a replica tells others about its past is a function of its journal: the statements that bind it
+//! and, in PBFT, the claims of its view changes (P and Q) and their checkpoint. A restart at any moment changes none of
+//! this, whatever was lost before.
 //!
-//! `QUORATE_CLAIMS_SEED=<seed>` runs one seed alone, and `QUORATE_CLAIMS_SEEDS=<count>` more of them.
+//! `QUORATE_CLAIMS_SEED=<seed>` runs only one seed, and `QUORATE_CLAIMS_SEEDS=<count>` runs more seeds.
 
 use crate::common::play::Play;
 use crate::common::random::Random;
@@ -23,8 +23,8 @@ crate::for_all_protocols! {
     /// A restart at any moment of a random run changes no claim. All journals are lost, one after the other.
     claims_are_a_function_of_the_journal,
 
-    /// All disks are lost, at most f at a time. Replicas never disagree; after that, any f replicas crash for good, and
-    /// the others order commands.
+    /// All disks are lost, at most f at a time, and replicas never disagree. Afterwards any f replicas crash for good,
+    /// and the others still order commands.
     disks_are_lost_in_turn,
 }
 
@@ -48,9 +48,9 @@ fn config<P: Play>(random: &mut Random) -> Config {
 /// Part of a replica's state that others rely on.
 #[derive(PartialEq, Debug)]
 struct Past {
-    /// Statements that bind it, each with what the journal keeps with it.
+    /// Statements that bind the replica, each with the attachment that the journal keeps.
     promises: Vec<(Subject, Attachment)>,
-    /// Whether it lost its journal and does not vote yet, and the last view in which it may have voted.
+    /// Whether the replica lost its journal and does not vote yet, and the last view in which it may have voted.
     away: Option<View>,
     claims: Vec<Subject>,
 }
@@ -79,7 +79,7 @@ fn check<P: Play>(world: &World<P>, replica: u16) {
     }
 }
 
-/// Runs a scenario for many seeds, and tells how to repeat one that fails.
+/// Runs a scenario for many seeds, and prints how to repeat a seed that fails.
 fn for_seeds<P: Play>(test: &str, seeds: u64, run: fn(u64)) {
     let number =
         |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
@@ -98,10 +98,10 @@ fn for_seeds<P: Play>(test: &str, seeds: u64, run: fn(u64)) {
     }
 }
 
-/// Lost disks: at most f at a time, and all in turn.
+/// Disk losses: at most f at a time, all disks in turn.
 struct Disks {
     quorum_faults: usize,
-    /// Replicas that lost their disks and do not vote again, and the height that they have to reach.
+    /// Replicas that lost their disks and do not vote again yet, and the height that each of them has to reach.
     away: Vec<(u16, Height)>,
     next: u16,
 }
@@ -111,8 +111,8 @@ impl Disks {
         Disks { quorum_faults: faults, away: Vec::new(), next: 0 }
     }
 
-    /// Forgets about replicas that have recovered: they vote, and have executed what the others had when they came
-    /// back. Checks that a crash takes none of that back.
+    /// Removes replicas that have recovered: they vote, and have executed what the others had executed when they
+    /// returned. Checks that a crash does not undo this.
     fn recovered<P: Play>(&mut self, world: &World<P>) {
         self.away.retain(|(replica, height)| {
             let state = world.replica(*replica);
@@ -140,7 +140,7 @@ impl Disks {
         format!("away {:?}{}", self.away, world.replicas().iter().map(state).collect::<String>())
     }
 
-    /// Takes the next disk, if fewer than f replicas lack theirs.
+    /// Deletes the next disk, if fewer than f replicas have lost theirs.
     fn lose<P: Play>(&mut self, world: &mut World<P>) {
         self.recovered(world);
         if self.away.len() >= self.quorum_faults {
@@ -160,7 +160,7 @@ impl Disks {
     }
 }
 
-/// Disturbs links for a while: views fail half-way, each at other replicas.
+/// Disturbs links for a while, so that views fail halfway, each at other replicas.
 fn disturb<P: Play>(world: &mut World<P>, random: &mut Random, n: u64) {
     let mut replica = || ReplicaId(random.below(n) as u16);
     let (one, other) = (replica(), replica());

@@ -135,7 +135,7 @@ fn state_transfer() {
     compare::<R>("state-transfer", &world, "");
 }
 
-/// One replica is locked on a block that the others are not locked on.
+/// One replica is locked on a block on which the others are not locked.
 #[test]
 fn view_change_with_a_lock() {
     let mut world = beginning_with::<BasicHotStuff>(LeaderKind::RoundRobin);
@@ -194,7 +194,7 @@ fn beginning_of<R: Viewed>(config: Config) -> World<R> {
     world
 }
 
-/// Returns the number of successive certificates that a commit takes: of a chain of blocks, or of the phases of one.
+/// Returns the number of successive certificates in a commit: of a chain of blocks, or of the phases of one block.
 fn certificates_to_commit<R: Viewed>() -> usize {
     match R::ENDS_VIEW {
         Domain::Vote => crate::common::config::<R>().protocol.chain_length(),

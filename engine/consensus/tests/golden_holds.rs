@@ -1,4 +1,5 @@
-//! Golden transcript of holds: when a leader that sizes its blocks itself proposes, in `testdata/batching/holds.txt`.
+//! ! Golden transcript of holds: when a leader that chooses the sizes of its blocks itself proposes, in
+//! `testdata/batching/holds.txt`.
 //!
 //! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden` rewrites it.
 
@@ -22,7 +23,7 @@ struct Blocks {
     held: Duration,
 }
 
-/// A leader that may always propose, and the commands that wait for it.
+/// A leader that may propose at any time, and the commands that wait for it.
 struct Leader {
     batching: Batching,
     began: Time,
@@ -69,7 +70,7 @@ impl Leader {
         }
     }
 
-    /// Works until `until`, when the next commands arrive.
+    /// Proposes and waits until `until`, when the next commands arrive.
     fn work(&mut self, until: Time) {
         loop {
             let situation = Situation {
@@ -102,7 +103,7 @@ impl Leader {
         }
     }
 
-    /// Begins a chapter, after a silence that ends what was before.
+    /// Begins a chapter, after a silence that ends the effects of the previous one.
     fn chapter(&mut self, title: &str) {
         self.finish();
         self.work(self.now + millis(100));

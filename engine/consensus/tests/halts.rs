@@ -1,4 +1,4 @@
-//! A replica that learns that its state has diverged ends, and says nothing any more, not even in the same step.
+//! ! A replica that learns that its state has diverged stops, and sends nothing more, not even in the same step.
 
 use crate::common::network::Letter;
 use crate::common::play::Play;
@@ -9,12 +9,13 @@ use quorate_types::ReplicaId;
 use std::time::Duration;
 
 crate::for_every_protocol! {
-    /// It executes up to a checkpoint whose certificate it already has. It would vote for its own state there. (In PBFT
-    /// it adopts the state of the checkpoint.)
+    /// The replica executes up to a checkpoint whose certificate it already has, and would vote there for its own
+    /// state. (In PBFT it adopts the state of the checkpoint.)
     a_replica_that_is_behind_halts_before_it_votes_for_a_wrong_state,
 }
 
-/// It has voted for its state when the certificate of another one arrives. The window moves on, and it would propose.
+/// The replica has voted for its own state when the certificate of a different state arrives. The window moves on, and
+/// the replica would propose.
 #[test]
 fn a_primary_halts_before_it_proposes_on_a_wrong_state() {
     bodies::a_primary_halts_before_it_proposes_on_a_wrong_state::<Pbft>();

@@ -1,4 +1,4 @@
-//! Optimistic proposals: when they stand, when they do not, and what they gain.
+//! ! Optimistic proposals: when they are valid, when they are not, and what they gain.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -115,7 +115,7 @@ fn dropped(world: &World<Moonshot>, replica: u16, why: Drop) -> u64 {
     world.replica(replica).dropped().get(&why).copied().unwrap_or(0)
 }
 
-/// Returns a world in which R2, who leads v2, is Byzantine and silent, and the block that R1 proposes in v1.
+/// Returns a world in which R2, the leader of v2, is Byzantine and silent, and the block that R1 proposes in v1.
 fn with_a_silent_next_leader() -> (World<Moonshot>, Arc<Block>) {
     let mut world = beginning::<Moonshot>();
     world.corrupt(
@@ -233,7 +233,7 @@ fn an_optimistic_proposal_that_waits_for_its_parent_is_dropped_if_it_misstates_i
     assert_eq!(world.replica(0).parts().store.waiting(), 0);
 }
 
-/// A faulty leader makes its parent up: nobody could ever answer the request for it.
+/// A faulty leader invents the parent of its block, so no replica could ever answer a request for it.
 #[test]
 fn the_request_for_a_parent_that_nobody_certified_ends_with_the_view() {
     let (mut world, parent) = with_a_silent_next_leader();

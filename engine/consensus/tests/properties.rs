@@ -1,4 +1,5 @@
-//! Messages from the network: each value has one encoding, each encoding one value, and no input makes a replica panic.
+//! ! Messages from the network: each value has exactly one encoding, each encoding exactly one value, and no input
+//! makes a replica panic.
 
 use crate::unit_support::{at, config, epoch, genesis, millis, quorum};
 use bytes::Bytes;
@@ -428,7 +429,7 @@ fn fingerprint<T: Wire + Debug>(strategy: impl Strategy<Value = T>) -> String {
 
 const FINGERPRINT_VALUES: usize = 256;
 
-/// A difference is another wire format, or another error; or the generators of the values have changed.
+/// A difference means that the wire format or the errors have changed, or that the generators of the values have.
 #[test]
 fn encodings_and_errors_are_those_of_this_version() {
     let found = [
@@ -442,7 +443,7 @@ fn encodings_and_errors_are_those_of_this_version() {
     assert_eq!(found, FINGERPRINTS);
 }
 
-/// Of an envelope, one of basic HotStuff, a message of PBFT, a record, an input, and a manifest.
+/// Fingerprints of an envelope, an envelope of basic HotStuff, a PBFT message, a record, an input and a manifest.
 const FINGERPRINTS: [&str; 6] = [
     "2c28c5d21263ead8",
     "7f163a025e24e0be",
@@ -720,7 +721,7 @@ proptest! {
     }
 }
 
-/// Messages may carry certificates of the last possible view, although no view follows it.
+/// Messages may carry certificates of the last possible view, which has no next view.
 #[test]
 fn certificates_of_the_last_possible_view_are_handled() {
     let last = Certificate { subject: Subject { view: View(u64::MAX), ..genesis().subject }, ..genesis() };

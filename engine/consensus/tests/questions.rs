@@ -1,4 +1,4 @@
-//! Cost of the requests of one faulty replica for an honest one: a small message repeated a thousand times a second
+//! ! Cost of one faulty replica's requests for an honest replica: a small message repeated a thousand times per second
 //! gets bounded answers.
 
 use crate::common::config;
@@ -15,21 +15,21 @@ use std::time::Duration;
 
 /// Requests per second.
 const FLOOD: u64 = 800;
-/// Maximum number of answers to one request in that second: two in 25 ms, which is half of the shortest honest retry
+/// Maximum number of answers to one request in that second: two per 25 ms, which is half of the shortest honest retry
 /// period, plus a few.
 const MAX_ANSWERS: u64 = 2 * 1000 / 25 + 5;
 
 crate::for_every_protocol! {
-    /// The same block with its ancestors, repeatedly.
+    /// Repeated requests for the same block with its ancestors.
     repeated_requests_for_one_block_get_bounded_answers,
-    /// The timeout of a view that ended long ago, repeatedly.
+    /// Repeated timeouts of a view that ended long ago.
     a_repeated_old_timeout_gets_bounded_answers,
-    /// Always different requests for bundles, within the budget of one peer for a second.
+    /// Requests for bundles that are always different, within the budget of one peer for a second.
     requests_for_bundles_stay_within_the_budget,
 }
 
 /// Makes R3 send something to R1 a few hundred times within a second. Returns the number of messages and bytes that R1
-/// sends to R3 meanwhile.
+/// sends to R3 in that time.
 fn flood<P: crate::common::play::Play>(
     world: &mut World<P>,
     mut say: impl FnMut(u64) -> Envelope<P::Message>,
@@ -66,7 +66,7 @@ fn a_repeated_status_gets_bounded_answers() {
     assert!(messages <= MAX_ANSWERS * 129, "{FLOOD} requests are answered by {messages} messages of {bytes} bytes");
 }
 
-/// A replica that makes progress is answered every time.
+/// A replica that makes progress always gets an answer.
 #[test]
 fn a_status_with_progress_is_always_answered() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);

@@ -1,10 +1,11 @@
-//! Restarts: from a journal, between any two actions, of one, some or all replicas at once; and without a journal.
+//! ! Restarts with a journal, between any two actions, of one, some or all replicas at once; and restarts without a
+//! journal.
 //!
-//! The oracles check the same invariants as everywhere, across the lives of a replica: no two statements of one kind in
-//! one view; one chain, executed from the beginning in each life; and all commands are ordered after the recovery.
+//! The oracles check the same invariants as everywhere, across the restarts of a replica: no two statements of one kind
+//! in one view; one chain, executed from the beginning after each restart; and all commands ordered after the recovery.
 //!
-//! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>`
-//! runs more of them.
+//! A failure names its seed. `QUORATE_RESTART_SEED=<seed>` runs only that seed, and `QUORATE_RESTART_SEEDS=<count>`
+//! runs more seeds.
 
 use crate::common::keys::Keys;
 use crate::common::play::Play;
@@ -30,11 +31,12 @@ const ALL: usize = usize::MAX;
 crate::for_all_protocols! {
     /// Crashes between any two actions and restarts at any time, then recovery.
     replicas_recover_from_random_crashes,
-    /// All replicas crash at once under load, and every block committed anywhere is later committed everywhere.
+    /// All replicas crash at once under load, and every block that was committed anywhere is later committed
+    /// everywhere.
     a_crash_of_all_replicas_loses_no_commit,
-    /// A replica whose journal was summarized and cut restarts from the summary.
+    /// A replica whose journal was summarized and truncated restarts from the summary.
     a_replica_restarts_from_a_truncated_journal,
-    /// A replica whose journal is lost sends no statement in views where it may have voted, and takes part again later.
+    /// A replica that lost its journal sends no statement in views where it may have voted, and takes part again later.
     a_replica_without_its_journal_abstains_and_votes_again,
 }
 
@@ -62,8 +64,8 @@ fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
     world.replica(replica).parts().safety.spoke_in()
 }
 
-/// A block may have come from a peer, or from a state, without the proof of the certificate in it. The replica then
-/// continues with the certificate that the journal has separately, with its proof.
+/// A block may have come from a peer or from a state, without the proof of the certificate in it. The replica then
+/// continues with the certificate that the journal holds separately, with its proof.
 #[test]
 fn a_block_without_a_proof_does_not_replace_a_certificate() {
     let (quorum, epoch) = (Quorum::of(4).expect("the committee size is valid"), EpochId::of_name("test"));
@@ -137,8 +139,7 @@ mod bodies {
                 world.restart(replica, 0);
             }
         }
-        // Bundles that only the crashed replicas had are sent again by their clients, which retry until they are
-        // answered.
+        // Clients resend bundles that only the crashed replicas had, because they retry until they get an answer.
         commands.iter().for_each(|command| world.submit_again(command));
         let last = world.submit(1);
         commands.push(last);

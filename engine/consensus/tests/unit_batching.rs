@@ -75,8 +75,8 @@ enum Past {
 }
 
 proptest! {
-    /// After any history, a leader that decides again after each wait proposes a pending command within the policy's
-    /// bound.
+    /// After any history, a leader that decides again after each wait proposes a pending command within the bound of
+    /// the policy.
     #[test]
     fn a_single_command_is_proposed_in_time(
         policy in prop::sample::select(BatchPolicy::ALL),

@@ -26,7 +26,7 @@ fn certificate(height: u64, state: u64) -> Certificate {
     Certificate { signers: signed_by(&[0, 1, 2]), subject: at(height, state), ..genesis() }
 }
 
-/// Returns checkpoints executed up to a height, where the state of each is its height.
+/// Returns checkpoints executed up to a height, where the state of each checkpoint is its height.
 fn executed_up_to(height: u64) -> Checkpoints {
     let mut checkpoints = checkpoints();
     for height in (INTERVAL..=height).step_by(INTERVAL as usize) {
@@ -59,7 +59,7 @@ fn invalid_checkpoint_votes_are_refused() {
     assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window moves with the committed height");
 }
 
-/// Digesting a kept state takes long; meanwhile a quorum finishes and certifies the next checkpoints.
+/// Hashing a kept state takes long, and meanwhile a quorum finishes and certifies the next checkpoints.
 #[test]
 fn a_certificate_waits_until_its_state_is_digested_here() {
     let mut checkpoints = executed_up_to(4);
@@ -237,7 +237,7 @@ fn an_empty_frontier_panics() {
 }
 
 proptest! {
-    /// For any order of executions and certificates, the stable checkpoint only rises and memory is bounded.
+    /// For any order of executions and certificates, the stable checkpoint never falls, and memory is bounded.
     #[test]
     fn the_stable_checkpoint_rises(steps in prop::collection::vec((any::<bool>(), 1..60u64, any::<bool>()), 1..60)) {
         let mut checkpoints = checkpoints();

@@ -1,4 +1,4 @@
-//! Configurations that cannot work are rejected, and the error names the setting.
+//! ! Unworkable configurations are rejected, with an error that names the setting.
 
 use crate::unit_support::{config, quorum};
 use quorate_consensus::Config;
@@ -84,7 +84,7 @@ fn invalid_settings_are_refused_with_key_and_help() {
 fn the_queue_is_limited_by_default_where_clients_send_to_one_replica() {
     for dissemination in Dissemination::ALL.iter().copied() {
         let of = |max_queue_ms| Config { dissemination, max_queue_ms, ..config() }.max_queue().as_millis();
-        // Certified bundles wait for their certificates besides.
+        // Certified bundles also wait for their certificates.
         let default = match dissemination {
             Dissemination::Replicas => 250,
             Dissemination::ReplicasCertified => 500,
@@ -123,7 +123,7 @@ struct Cluster {
     needed: usize,
     /// Whether a leader collects the votes of its own view instead of the previous one.
     collects_its_own: bool,
-    /// The view of the parent for each certified view.
+    /// View of the parent, for each certified view.
     certified: Vec<(u64, u64)>,
 }
 
@@ -132,7 +132,7 @@ impl Cluster {
         self.certified.iter().find(|(certified, _)| *certified == view).map(|(_, parent)| *parent)
     }
 
-    /// Returns whether `chain_length` certified blocks in consecutive views ever commit a block in the first views.
+    /// Returns whether `chain_length` certified blocks in consecutive views ever commit a block within the first views.
     fn commits(&mut self, kind: LeaderKind, chain_length: usize) -> bool {
         let n = self.silent.len();
         let (mut high, mut fixed) = (0, 0);
@@ -178,7 +178,7 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
             });
             for (protocol, leader, votes) in settings {
                 let needed = quorum(n).quorum();
-                // If all replicas collect, the leader itself is one of them.
+                // If all replicas collect, the leader is one of them.
                 let to_all = votes == VotesTo::All || protocol.facts().optimistic_proposals;
                 let collects_its_own = !protocol.is_chained() || to_all;
                 let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };

@@ -1,4 +1,4 @@
-//! The table of large values, against a map.
+//! ! The table of large values, compared with a map.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ proptest! {
     }
 }
 
-/// Otherwise one insertion in many would move all values, and everybody would wait for it.
+/// Otherwise one insertion in many would move all values, and everything else would wait for it.
 #[test]
 fn values_stay_where_they_are_as_the_table_grows() {
     let mut table = DigestTable::new(Salt(7));

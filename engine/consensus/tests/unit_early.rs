@@ -13,7 +13,7 @@ fn early() -> EarlyBatches {
     EarlyBatches::new(Quorum::of(4).expect("the size is valid"), PATIENCE)
 }
 
-/// Returns a batch with bundles of these numbers.
+/// Returns a batch with the bundles of these numbers.
 fn batch(spreader: u16, number: u64, bundles: std::ops::Range<usize>) -> Arc<Batch> {
     let digest = |bundle: usize| {
         let mut digest = [0; 32];

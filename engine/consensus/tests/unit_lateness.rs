@@ -1,4 +1,4 @@
-//! How long a replica waits for bundles that are on their way.
+//! ! The time for which a replica waits for bundles that are on their way.
 
 use crate::unit_support::*;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Sends the bundles of that many blocks, one block every 200 ms from `first` on.
+    /// Sends the bundles of `blocks` blocks, one block every 200 ms from `first` on.
     fn send(&self, lateness: &mut Lateness, first: u64, blocks: u64) {
         for block in first..first + blocks {
             let named = at(1000 + 200 * block);
@@ -136,7 +136,7 @@ impl Host {
         Host { store, leaders: LeaderElection::new(LeaderKind::Fixed, quorum(4)), blocks: 0 }
     }
 
-    /// Takes a block with one bundle, which is not here.
+    /// Offers the store a block with one bundle that it does not have.
     fn offer(&mut self, now: Time) -> Bundle {
         self.blocks += 1;
         let missing = bundle(self.blocks, 1, 0);
@@ -185,7 +185,7 @@ fn a_fetched_bundle_is_expected_until_its_client_has_sent_it() {
 }
 
 proptest! {
-    /// The wait never leaves its bounds, whatever leaders name and whenever clients send.
+    /// The wait never leaves its bounds, whichever bundles leaders name and whenever clients send.
     #[test]
     fn the_wait_stays_within_its_bounds(
         fetch_delay_ms in 0u64..100,

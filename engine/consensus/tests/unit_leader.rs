@@ -13,7 +13,7 @@ use quorate_types::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Chain as one replica sees it.
+/// Chain, as seen by one replica.
 struct Chain {
     replicas: u16,
     leaders: LeaderElection,
@@ -119,8 +119,8 @@ fn reputation_soon_excludes_a_silent_replica() {
     assert!(!chain.candidates().contains(&3));
 }
 
-/// One of four signs everything but fails each view that it leads or collects votes for. The election must repeatedly
-/// find three of the others in a row, as a three-chain needs.
+/// One of four replicas signs everything but makes each view fail that it leads or for which it collects votes. The
+/// election must repeatedly elect three of the others in a row, as a three-chain requires.
 #[test]
 fn reputation_excludes_a_replica_that_votes_but_fails_its_views() {
     for failing in 0..4 {
@@ -222,8 +222,8 @@ proptest! {
         }
     }
 
-    /// After any history, when any f replicas fall silent, certificates continue to form, and eventually without
-    /// timeouts.
+    /// After any history, when any f replicas fall silent, certificates continue to form, and after a while no view
+    /// times out any more.
     #[test]
     fn reputation_keeps_live_replicas_making_progress(
         (replicas, history) in histories(),
@@ -248,7 +248,7 @@ proptest! {
         );
     }
 
-    /// The time at which a block arrives determines how much history is kept by then; it must not affect the leader.
+    /// The arrival time of a block determines how much history is kept by then, but must not affect the leader.
     #[test]
     fn replicas_with_the_same_chain_elect_the_same_leaders(
         (replicas, history) in histories(),

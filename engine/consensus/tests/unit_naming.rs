@@ -1,4 +1,4 @@
-//! Limit on the bundles that a block names after views have timed out.
+//! ! Limit on the number of bundles that a block names after view timeouts.
 
 use crate::unit_support::*;
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ enum Event {
 }
 
 proptest! {
-    /// Whatever happened, certificates of full blocks lift the limit, and it never starves a leader.
+    /// After any history, certificates of full blocks lift the limit, and the limit never starves a leader.
     #[test]
     fn the_limit_stays_within_bounds_and_recovers(
         carries in any::<bool>(),
@@ -140,8 +140,7 @@ proptest! {
     }
 }
 
-/// Length of what a block of so many bundles says about them, each with a certificate of storage of its own if it has
-/// any.
+/// Length of that part of a block that names `bundles` bundles, each with its own storage certificate if it has one.
 fn naming_bytes(bundles: usize, are_covered: bool) -> usize {
     let names =
         |kind: u8| (0..bundles).map(move |at| Digest([kind, at as u8].repeat(16).try_into().expect("32 bytes")));
@@ -149,7 +148,7 @@ fn naming_bytes(bundles: usize, are_covered: bool) -> usize {
     4 + bundles * 32 + covers.wire_bytes()
 }
 
-/// What is left of the packet is for certificates.
+/// The rest of the packet is for certificates.
 #[test]
 fn the_shortest_blocks_name_their_bundles_and_certificates_in_half_of_a_packet() {
     const HALF_BYTES: usize = 600;
@@ -163,7 +162,7 @@ fn the_shortest_blocks_name_their_bundles_and_certificates_in_half_of_a_packet()
     }
 }
 
-/// The longest block that the wire format allows, over certificates of storage of its own for each bundle.
+/// The longest block that the wire format allows, with a separate storage certificate for each bundle.
 #[test]
 fn no_number_of_names_exceeds_a_frame() {
     let cover_bytes = 4 + MAX_BLOCK_BUNDLES * 32 + MAX_BLOCK_BUNDLES * 2;

@@ -1,4 +1,4 @@
-//! Distance between the blocks of a leader that sizes them itself.
+//! ! Intervals between the blocks of a leader that chooses their sizes itself.
 
 use crate::unit_support::*;
 use proptest::prelude::*;
@@ -12,17 +12,17 @@ fn micros(count: u64) -> Duration {
     Duration::from_micros(count)
 }
 
-/// Shortest distance between the blocks of a stream.
+/// Shortest interval between the blocks of a stream.
 const RIPE_HOLD: Duration = Duration::from_micros(2500);
 
-/// A leader, the commands that wait for it, and what it does with them.
+/// A leader, the commands that wait for it, and the blocks that it proposes.
 struct Leader {
     pace: Pace,
     now: Time,
     pending: usize,
     /// Sizes of its blocks.
     blocks: Vec<usize>,
-    /// Time that commands were held back, in total.
+    /// Total time for which commands were held back.
     held: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Leader {
         self.blocks.push(std::mem::take(&mut self.pending));
     }
 
-    /// Proposes what waits, unless the leader holds it back. Returns for how long.
+    /// Proposes the waiting commands, unless the leader holds them back. Returns the duration of the hold.
     fn work(&mut self) -> Option<Duration> {
         let hold = self.pace.hold(self.now, self.pending, self.pending * COMMAND_BYTES);
         if hold.is_none() && self.pending > 0 {
@@ -68,7 +68,7 @@ impl Leader {
         }
     }
 
-    /// Answers a block at once; its clients send as many commands again, `pause` later.
+    /// Answers each block at once; its clients send the same number of commands `pause` later.
     fn echo(&mut self, commands: usize, pause: Duration, rounds: usize) {
         for _ in 0..rounds {
             self.now = self.now + pause;
@@ -97,7 +97,7 @@ fn blocks_of_a_steady_stream_keep_their_distance() {
 
 #[test]
 fn clients_that_send_in_bursts_are_held_back_until_a_burst_comes() {
-    // Whatever their phase, and however far apart up to a third of the longest hold.
+    // For any phase, and for distances up to a third of the longest hold.
     for spacing_us in [50, 300, 700, 1010, 1060, 1160] {
         let mut leader = Leader::new(1000);
         let commands = 300 * spacing_us as usize / 1000;
@@ -150,7 +150,7 @@ fn clients_that_wait_for_answers_are_rarely_held_back() {
     assert!(leader.held > Duration::ZERO, "it tries now and then");
 }
 
-/// Time from a block to its clients' next commands, in microseconds: shorter, as long as and longer than a hold.
+/// Time from a block to its clients' next commands, in microseconds: shorter than, as long as, and longer than a hold.
 const ROUND_TRIPS_US: [u64; 4] = [300, 800, 1400, 1900];
 
 #[test]

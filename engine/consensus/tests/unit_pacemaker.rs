@@ -207,8 +207,8 @@ proptest! {
         }
     }
 
-    /// A replica that sets the timer again as told times out when the view has lasted its time, not earlier and not
-    /// much later.
+    /// A replica that always sets the timer as instructed times out when the view has lasted its full time, not earlier
+    /// and not much later.
     #[test]
     fn a_replica_times_out_on_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
         let mut pacemaker = pacemaker(ViewDuration::Exponential);
@@ -274,7 +274,7 @@ fn views_missed_by_a_suspended_process_are_not_fruitless() {
     }
 }
 
-/// A rule relies on its wait in every view, however short the measured ones are.
+/// A rule relies on the leader's wait in every view, even if the measured views are short.
 #[test]
 fn adaptive_views_are_long_enough_for_their_leaders_wait_in_every_protocol() {
     for protocol in ProtocolKind::ALL.iter().copied() {

@@ -83,7 +83,7 @@ fn executed_bundles_take_no_room_from_pending_ones() {
     assert_eq!(pool.get(&large.digest()), Some(&large), "an executed bundle is kept for lagging replicas");
 }
 
-/// An invariant of the pool bounds the queue of a backup, which never selects; many bundles pass through it here.
+/// An invariant of the pool bounds the queue of a backup that never selects bundles, however many pass through it.
 #[test]
 fn a_backup_forgets_bundles_that_others_proposed() {
     let mut pool = pool(100, 1 << 20);
@@ -343,7 +343,8 @@ proptest! {
     }
 }
 
-/// The relays of one peer take a share of the pool, which is freed when a bundle is executed or a client sends it too.
+/// The relays of one peer use a share of the pool, which becomes free when a bundle is executed or a client sends it
+/// too.
 #[test]
 fn a_peers_relays_are_limited_to_a_share() {
     let mut pool = pool(80, 1 << 20);
@@ -366,7 +367,8 @@ fn a_peers_relays_are_limited_to_a_share() {
     pool.invariants();
 }
 
-/// If replicas spread bundles, a replica refuses its own clients beyond the share that its bundles have at the others.
+/// If replicas disseminate bundles, a replica refuses bundles of its own clients beyond the share that its bundles have
+/// at the other replicas.
 #[test]
 fn what_replicas_spread_is_limited_to_equal_shares() {
     let config = Config { pool_bundles: 80, pool_bytes: 1 << 20, dissemination: Dissemination::Replicas, ..config() };
@@ -394,7 +396,7 @@ fn what_replicas_spread_is_limited_to_equal_shares() {
     pool.invariants();
 }
 
-/// Each spreader stands for all its clients: those of three replicas get three quarters of the blocks.
+/// Each spreader counts for all its clients, so the clients of three replicas get three quarters of the blocks.
 #[test]
 fn spreaders_and_own_clients_have_equal_parts_of_a_block() {
     let config = Config { dissemination: Dissemination::Replicas, ..config() };
@@ -425,7 +427,7 @@ fn a_flood_over_other_links_delays_a_bundle_by_one_round() {
     for (source, behind) in [(from(1, 99), 20), (OFFERED, 1000)] {
         let mut pool = pool(10_000, 1 << 26);
         for number in 0..1000 {
-            // With lanes for their links, and without.
+            // With separate lanes for the links, and without.
             let need = if source == OFFERED { OFFERED } else { from(1, number % 20) };
             assert_eq!(pool.offer(bundle(1 + number, 100, 0), need), Offered::New);
         }
@@ -435,7 +437,7 @@ fn a_flood_over_other_links_delays_a_bundle_by_one_round() {
     }
 }
 
-/// A key costs nothing, and neither does opening a link for each key, one after the other.
+/// A key costs nothing, and neither does opening a link for each key in turn.
 #[test]
 fn closed_links_share_a_lane() {
     let mut pool = pool(10_000, 1 << 26);
@@ -463,8 +465,8 @@ fn an_address_with_many_links_gets_the_share_of_a_single_link() {
     assert!((190..=320).contains(&last), "{last} bundles go ahead, 99 of them from the same link");
 }
 
-/// Other leaders propose what an honest client sends to all replicas. That must not count against its share of this
-/// replica's blocks: a client that sends each leader different bundles would have one share for each leader.
+/// Other leaders propose what an honest client sends to all replicas. This must not count against its share of this
+/// replica's blocks; otherwise a client that sends each leader different bundles would have one share per leader.
 #[test]
 fn a_link_pays_only_for_what_this_replica_proposes() {
     let mut pool = pool(10_000, 1 << 26);
@@ -490,7 +492,8 @@ fn a_link_pays_only_for_what_this_replica_proposes() {
     assert!(shares.iter().sum::<usize>() >= 199, "the honest link gets half of each block: {shares:?}");
 }
 
-/// A client gains nothing by sending its bundles through peers: whose they are is unknown.
+/// A client gains nothing by sending its bundles through peers, because the replica does not know whose bundles a peer
+/// relays.
 #[test]
 fn relays_of_all_peers_share_as_one_link() {
     let mut pool = pool(10_000, 1 << 26);
@@ -507,7 +510,7 @@ fn relays_of_all_peers_share_as_one_link() {
     assert!((58..=62).contains(&clients), "{clients} of 90 bundles are of the two links");
 }
 
-/// A faulty leader cannot put a client's bundles ahead of those of others by abandoning blocks that name them.
+/// A faulty leader cannot put a client's bundles ahead of others' bundles by abandoning blocks that name them.
 #[test]
 fn bundles_of_abandoned_blocks_go_ahead_of_no_other_lane() {
     let mut pool = pool(10_000, 1 << 26);

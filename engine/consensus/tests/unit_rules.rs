@@ -1,4 +1,4 @@
-//! Truth table of each protocol's rules.
+//! ! Truth table of each protocol's rules.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -141,7 +141,7 @@ fn hotstuff_2_leaders_wait_unless_they_have_the_certificate_of_the_previous_view
     assert!(!Jolteon::awaits_higher(View(9), &certify(&blocks[1])), "other protocols never wait");
 }
 
-/// Where leaders wait for locks, only timely certificates raise them.
+/// If leaders wait for locks, only timely certificates raise them.
 #[test]
 fn a_certificate_is_timely_until_its_view_is_over_or_timed_out() {
     let blocks = chain(&[3]);
@@ -330,7 +330,8 @@ proptest! {
         prop_assert_eq!(highest(FastHotStuff::commits), highest(Jolteon::commits));
     }
 
-    /// A replica that locks after a block is certified would vote for its children, so the chain can grow.
+    /// A replica that locks on a block when the block is certified would vote for the block's children, so the chain
+    /// can grow.
     #[test]
     fn no_rule_refuses_the_next_block_of_its_own_chain(views in views()) {
         let blocks = chain(&views);

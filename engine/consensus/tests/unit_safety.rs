@@ -115,7 +115,7 @@ fn the_record_of_a_ballot_has_its_statement_and_lock() {
     assert_eq!(safety.promise(&ballot), expected);
 }
 
-/// A proposal leaves before its own record is durable if the replica voted or proposed in the previous view.
+/// A replica that voted or proposed in the previous view sends a proposal before the proposal's own record is durable.
 #[test]
 fn a_restarted_replica_does_not_propose_in_the_reserved_view() {
     let (voted, given_up) = (block(5, 0, genesis(), vec![]), View(9));

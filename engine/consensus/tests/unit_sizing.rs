@@ -1,4 +1,4 @@
-//! Limit on the commands that a leader sends with a block of its own size.
+//! ! Limit on the commands that a leader sends with a block whose size it chooses itself.
 
 use crate::unit_support::*;
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ fn sizing(batch_latency_ms: u64) -> Sizing {
     Sizing::new(&Config { batch_bytes: LARGEST, batch_latency_ms, view_timeout_ms: 1000, ..config() })
 }
 
-/// A leader's network card and the distance of the others: a block is certified after `base_ms` and the time that the
-/// card takes for its bytes.
+/// A leader's network card and the distance of the other replicas. A block is certified after `base_ms` plus the time
+/// that the card takes for the block's bytes.
 struct Card {
     base_ms: u64,
     bytes_per_ms: u64,
@@ -99,7 +99,7 @@ enum Event {
 }
 
 proptest! {
-    /// After any history, the limit is at most that of the voters, and never so small that a leader starves.
+    /// After any history, the limit does not exceed the voters' limit, and it is never so small that a leader starves.
     #[test]
     fn the_limit_stays_within_bounds(
         largest in 1usize..(32 << 20),

@@ -1,4 +1,4 @@
-//! The store of blocks and bundles: whole, committed, kept and requested ones.
+//! ! The store of blocks and bundles: whole, committed, kept and requested ones.
 
 use crate::unit_support::*;
 use quorate_consensus::Config;
@@ -303,8 +303,8 @@ fn a_block_on_an_abandoned_fork_never_becomes_whole() {
     assert_eq!(host.store.pool.pending_commands(), 1);
 }
 
-/// A bundle of a waiting block may be executed with another block and dropped with it before the waiting block's parent
-/// arrives.
+/// A bundle of a waiting block may be executed with another block, and dropped with it, before the waiting block's
+/// parent arrives.
 #[test]
 fn a_bundle_dropped_before_its_block_is_whole_is_requested_again() {
     let mut host = with_retention(1);
@@ -504,8 +504,8 @@ fn a_state_replaces_the_blocks_before_it() {
     assert_eq!(host.store.blocks(eighth.digest(), Height(6), 64).len(), 2);
 }
 
-/// A proposal whose several bundles exceed the block limits never becomes whole, in any order of arrival, and requests
-/// nothing further; a block that a certificate names is accepted as it is.
+/// A proposal whose bundles together exceed the block limits never becomes whole, in any order of arrival, and requests
+/// nothing more. A block that a certificate names is accepted in any case.
 #[test]
 fn a_proposal_over_the_limits_never_becomes_whole() {
     let (few, many) = (Config { batch: 4.into(), ..config() }, Config { batch_bytes: 1000, ..config() });
@@ -542,8 +542,8 @@ fn a_bundle_over_the_block_limits_is_refused() {
     assert!(host.store.next_request().is_none(), "a bundle over the limits is not requested");
 }
 
-/// Bundles of proposals may take twice the memory of bundles from clients, counting everything unexecuted. Bundles of
-/// certified blocks are never refused.
+/// Bundles of proposals may take twice the memory of bundles from clients, including everything that is not executed.
+/// Bundles of certified blocks are never refused.
 #[test]
 fn the_bundles_of_proposals_are_bounded() {
     let mut host = Host::new(Config { pool_bytes: 1000, ..config() });

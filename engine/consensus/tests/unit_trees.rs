@@ -1,4 +1,4 @@
-//! Random trees of blocks in random order, compared with a model that has no indices.
+//! ! Random trees of blocks in random order, compared with a model without indices.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -33,7 +33,7 @@ impl Forest {
         let bundles: Vec<Bundle> = (0..BUNDLES as u64).map(|number| bundle(number, 1 + number % 3, 5)).collect();
         let (mut blocks, mut payloads): (Vec<Arc<Block>>, _) = (Vec::new(), Vec::new());
         for (view, (parent, payload)) in (1..).zip(shape) {
-            // The younger half of the blocks has the children, which makes branches long.
+            // Only the younger half of the blocks has children, which makes branches long.
             let parent = (blocks.len() / 2 + parent.index(blocks.len() / 2 + 2)).min(blocks.len());
             let justify = parent.checked_sub(1).map_or(genesis(), |parent| certify(&blocks[parent]));
             let digests = payload.iter().map(|number| bundles[*number].digest()).collect();
@@ -53,7 +53,7 @@ struct Held {
     executed: bool,
 }
 
-/// Model that recomputes the definitions of whole, kept and pending every time.
+/// Model that recomputes from the definitions which blocks and bundles are whole, kept and pending.
 struct Naive<'a> {
     forest: &'a Forest,
     held: BTreeMap<usize, Held>,

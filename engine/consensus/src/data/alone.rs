@@ -1,14 +1,13 @@
-//! Bundles that clients, or replicas that spread them, send to the leader alone.
+//! Bundles sent to the leader alone, by clients or by replicas that spread them.
 //!
-//! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes
-//! `fetch_delay_ms` or more (see `lateness.rs`) and a round trip. A client that always does this would delay every
-//! block, and with it the commands of all others. The leader notices from the requests it receives: if f+1 replicas
+//! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes at least
+//! `fetch_delay_ms` (see `lateness.rs`) and a round trip. A client that always does this would delay every block, and
+//! with it the commands of all others. The leader detects this from the requests that it receives: if f+1 replicas
 //! request a bundle, a quorum is waiting for it. If this happens repeatedly for one owner, the leader sends that
-//! owner's bundles along with its proposals for a while, and for twice as long each time the behavior is found to
-//! continue.
+//! owner's bundles along with its proposals for a while, and for twice as long each time the behavior continues.
 //!
-//! The owner is the address whose links the bundles arrive over, because keys can be made without limit, or the replica
-//! that spread them. Where neither is known, it is the owner of the key.
+//! The owner is the source address of the links on which the bundles arrive, because keys can be created without limit,
+//! or the replica that spread them. If neither is known, it is the owner of the key.
 
 use crate::data::pool::Pool;
 use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Signers, Time};
@@ -19,11 +18,11 @@ use std::time::Duration;
 const SAMPLE: u32 = 16;
 /// Number of bundles in a sample that f+1 replicas must request before the owner's next bundles are carried along.
 const MISSED: u32 = 3;
-/// Initial period in which an owner's bundles are carried along.
+/// Initial period for which an owner's bundles are carried along.
 const MIN_AWAY: Duration = Duration::from_secs(1);
-/// Maximum period. An owner that behaves for as long as its last period starts from scratch.
+/// Maximum period. An owner that behaves well for as long as its last period starts afresh.
 const MAX_AWAY: Duration = Duration::from_secs(64);
-/// Maximum number of owners that are tracked. If there are more, they share the delay that they cause.
+/// Maximum number of tracked owners. If there are more, they share the delay that they cause.
 const MAX_OWNERS: usize = 1024;
 /// Maximum number of bundles whose requesters are tracked.
 const MAX_ASKED: usize = 1024;
@@ -32,7 +31,7 @@ const MAX_CARRIED_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Owner {
-    /// Bundles of the current sample that were proposed, and that were requested.
+    /// Number of bundles of the current sample that were proposed, and that were requested.
     proposed: u32,
     asked: u32,
     /// End of the period in which its bundles are carried along, and the length of the last period.
@@ -56,7 +55,7 @@ fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
         .unwrap_or_else(|| Whose::Key(bundle.origin().owner()))
 }
 
-/// Owners whose bundles the other replicas often miss, as seen by the leader.
+/// Owners whose bundles the other replicas often lack, as observed by the leader.
 pub struct Alone {
     quorum: Quorum,
     asked: BTreeMap<Digest, Signers>,
@@ -69,8 +68,7 @@ impl Alone {
         Alone { quorum, asked: BTreeMap::new(), owners: BTreeMap::new(), now: Time(0) }
     }
 
-    /// Records that a replica requests bundles. Those that are not executed are missing for a block that is being voted
-    /// on.
+    /// Records that a replica requests bundles. Bundles that are not executed are missing for a block being voted on.
     pub fn on_request(&mut self, now: Time, from: ReplicaId, digests: &[Digest], pool: &Pool) {
         for digest in digests.iter().take(MAX_ASKED) {
             let Some(bundle) = pool.get(digest).filter(|_| pool.is_waiting(digest)) else { continue };

@@ -1,9 +1,9 @@
-//! Limits on the time and bandwidth that the requests of one peer may take.
+//! Limits on the time and bandwidth for one peer's requests.
 //!
-//! A request is small and often unsigned, and its answer may be megabytes, a file read, or a hundred messages. So each
+//! A request is small and often unsigned, but its answer may be megabytes, a file read, or a hundred messages. So each
 //! peer has a budget of bytes per second for all its requests, and the rate of answers to a repeated request is
-//! limited. An honest peer asks again after `fetch_retry_ms` or half of a view timeout, and keeps asking as it
-//! progresses: neither is delayed.
+//! limited. An honest peer asks again after `fetch_retry_ms` or half a view timeout, and keeps asking as it progresses:
+//! neither is delayed.
 
 use crate::config::Config;
 use crate::drops::Drop;
@@ -12,14 +12,14 @@ use quorate_types::{Digest, Height, Quorum, ReplicaId, Subject, Time, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Minimum cost of each message of an answer, in bytes: about the cost of encoding and sending a small one.
+/// Minimum cost of each message of an answer, in bytes: about the cost of encoding and sending a small message.
 pub const MIN_ANSWER_BYTES: usize = 4 << 10;
-/// Number of repeated requests that a peer may send in a burst; afterwards, one in each interval.
+/// Maximum burst of repeated requests of a peer; afterwards, one per interval is answered.
 pub const MAX_REPEATS: u32 = 4;
-/// Maximum number of different requests of one peer that are answered in an interval.
+/// Maximum number of different requests of one peer that are answered per interval.
 const MAX_QUESTIONS: usize = 2048;
 
-/// Request of a peer, as far as repetitions are recognized.
+/// Request of a peer, to the extent needed to recognize repetitions.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Question {
     /// Everything above its view and executed height. After the peer has advanced, this is a new request.
@@ -28,7 +28,7 @@ pub enum Question {
     Blocks(Digest, Height),
     /// First bundle and number of bundles.
     Bundles(Option<Digest>, usize),
-    /// A bundle of a final block that the peer has signed that it lacks.
+    /// A bundle of a final block whose absence the peer has signed.
     Absent(Subject),
     /// A part of the state at a height.
     State(Height, Part),
@@ -40,15 +40,15 @@ pub enum Question {
 
 #[derive(Clone)]
 struct Peer {
-    /// Bytes that may still be sent; below zero after a large answer.
+    /// Bytes that may still be sent; negative after a large answer.
     budget: i64,
-    /// Time at which all turns for repeated requests are available again.
+    /// Time at which all tokens for repeated requests are available again.
     repeated_until: Time,
     /// When the budget was last refilled.
     at: Time,
     /// Its view and height in its last [`Question::Place`], and the time.
     place: Option<(View, Height, Time)>,
-    /// When it made other requests.
+    /// Times of its other requests.
     asked: BTreeMap<Question, Time>,
 }
 
@@ -77,8 +77,8 @@ impl Answers {
         }
     }
 
-    /// Returns whether to answer a peer's request now, or the reason not to. The caller must [charge](Answers::charge)
-    /// the answer.
+    /// Returns whether to answer a peer's request now, or the reason for not answering. The caller must
+    /// [charge](Answers::charge) the answer.
     pub fn admit(&mut self, now: Time, peer: ReplicaId, question: Question) -> Result<(), Drop> {
         if bug!(AnswersUnlimited) {
             return Ok(());
@@ -95,7 +95,7 @@ impl Answers {
         peer.remember(now, interval, question)
     }
 
-    /// Charges an answer of one message with `bytes` bytes to a peer.
+    /// Charges a peer for an answer of one message with `bytes` bytes.
     pub fn charge(&mut self, peer: ReplicaId, bytes: usize) {
         let bytes = i64::try_from(bytes.max(MIN_ANSWER_BYTES)).unwrap_or(i64::MAX);
         let budget = &mut self.peers[peer.index()].budget;
@@ -131,7 +131,7 @@ impl Peer {
         }
     }
 
-    /// Uses up one turn for a repeated request. One turn is restored in each interval.
+    /// Uses up one token for a repeated request. One token is restored per interval.
     fn may_repeat(&mut self, now: Time, interval: Duration) -> bool {
         let until = self.repeated_until.max(now) + interval;
         let may = until <= now + interval * MAX_REPEATS;

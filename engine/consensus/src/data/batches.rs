@@ -1,9 +1,9 @@
 //! Batches of spread bundles, and the certificates that n-f replicas hold them.
 //!
 //! A replica that spreads bundles lists them in a [`Batch`]. Each replica that has journaled all of them signs that it
-//! keeps them ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the
-//! bundles. Its block names the certificate of each, and a replica that lacks a bundle may vote for the block if it did
-//! not sign that one: at least f+1 honest replicas did, and keep the bundle. The argument is in
+//! keeps them ([`Domain::Stored`]), and n-f signatures form a certificate. From then on a leader may propose the
+//! bundles. Its block names the certificate of each bundle. A replica that lacks a bundle may vote for the block if it
+//! did not sign the bundle's certificate: at least f+1 honest replicas did, and keep the bundle. The argument is in
 //! `docs/adr/045-certified-bundles.md`.
 
 use crate::data::block_limits::Load;
@@ -19,24 +19,24 @@ use std::time::Duration;
 
 /// Maximum number of bundles in a batch.
 pub const MAX_BATCH_BUNDLES: usize = 4096;
-/// Maximum number of bundles in all kept batches of one spreader: 40 bytes each. Further batches are not acknowledged.
+/// Maximum number of bundles in all kept batches of one spreader, 40 bytes each. Further batches are not acknowledged.
 const MAX_LISTED_BUNDLES: usize = 1 << 18;
 /// Maximum number of kept batches of one spreader. Further ones are not acknowledged.
 const MAX_BATCHES: usize = 4096;
-/// A certificate is kept at least this long, because a leader may show it just before it proposes the bundles.
+/// Minimum time for which a certificate is kept, because a leader may send it just before it proposes the bundles.
 const MIN_KEPT: Duration = Duration::from_secs(2);
-/// Maximum number of certificates of one batch, with different signers. Its spreader makes one; only a faulty one makes
-/// more, and a replica that lacks the bundles of another waits for them.
+/// Maximum number of certificates of one batch, with different signers. Its spreader forms one; only a faulty spreader
+/// forms more, and a replica that lacks the bundles of a further one waits for them.
 const MAX_CERTIFICATES: usize = 4;
-/// A batch that no quorum acknowledges is dropped after this time.
+/// Time after which a batch without a quorum of acknowledgements is dropped.
 pub const MAX_UNCERTIFIED: Duration = Duration::from_secs(60);
 
-/// Bundle of a batch, with its size: a block may be checked against the limits without its bundles.
+/// Bundle of a batch, with its size, so that a block can be checked against the limits without its bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     pub bundle: Digest,
     pub commands: u32,
-    /// Length of the encoded bundle.
+    /// Length of the encoded bundle, in bytes.
     pub bytes: u32,
 }
 
@@ -55,13 +55,13 @@ const ENTRY_BYTES: usize = 32 + 4 + 4;
 
 wire! { struct Entry { bundle, commands: u32["commands of a bundle"], bytes: u32["bytes of a bundle"] } }
 
-/// Bundles that one replica spread, certified together. Batches do not depend on each other, so one that is never
-/// certified holds up no other, and two with one number do no harm.
+/// Bundles that one replica spread, certified together. Batches are independent, so one that is never certified does
+/// not delay others, and two with the same number do no harm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
     digest: Digest,
     spreader: ReplicaId,
-    /// Count of the spreader since its last start, by which it tallies acknowledgements.
+    /// Counter of the spreader since its last start, by which it tallies acknowledgements.
     number: u64,
     /// Last height of a block that may rely on the certificate.
     until: Height,
@@ -89,7 +89,8 @@ impl Batch {
         self.spreader
     }
 
-    /// Returns the last height of a block that may rely on the certificate. Acknowledged bundles are kept up to there.
+    /// Returns the last height of a block that may rely on the certificate. Acknowledged bundles are kept up to this
+    /// height.
     pub fn until(&self) -> Height {
         self.until
     }
@@ -98,7 +99,7 @@ impl Batch {
         &self.entries
     }
 
-    /// Returns what acknowledgements of the batch sign.
+    /// Returns the subject signed by acknowledgements of the batch.
     pub fn subject(&self) -> Subject {
         Subject { domain: Domain::Stored, view: View(0), height: Height(self.number), digest: self.digest }
     }
@@ -128,7 +129,7 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Returns whether the certificate, if it is genuine, is of this batch.
+    /// Returns whether the certificate, if genuine, belongs to this batch.
     pub fn is_well_formed(&self) -> bool {
         self.certificate.subject == self.batch.subject() && self.certificate.attachments.is_empty()
     }
@@ -139,8 +140,8 @@ impl Cover {
     }
 }
 
-/// Returns the name of a certificate. It does not cover the proof: a replica relies on the signers, whatever their
-/// signatures look like.
+/// Returns the name of a certificate. It does not cover the proof: a replica relies on the signers, not on the bytes of
+/// their signatures.
 fn name(certificate: &Certificate) -> Digest {
     let mut out = Encoder::with_capacity(128);
     certificate.subject.encode(&mut out);
@@ -165,17 +166,17 @@ impl Known {
     }
 }
 
-/// The batches that a replica knows, its own and those of the others.
+/// The batches known to a replica, its own and the others'.
 pub struct Batches {
     me: ReplicaId,
     known: DigestMap<Known>,
-    /// Last batch of each bundle, or the last one with a certificate, and the bundle's position there.
+    /// Each bundle's last batch, or last certified batch, and the bundle's index in it.
     of_bundle: DigestMap<(Digest, u32)>,
     /// Batch of each certificate, by the certificate's name.
     named: DigestMap<Digest>,
-    /// When each spreader last listed each bundle, by [`listing`].
+    /// When each spreader last listed each bundle, keyed by [`listing`].
     listed: DigestMap<Time>,
-    /// A spreader that lists a bundle again within this time is not acknowledged.
+    /// Minimum time between two listings of a bundle by the same spreader; an earlier one is not acknowledged.
     relist_after: Duration,
     /// Number of batches of each spreader, and of bundles in them.
     kept: Vec<(usize, usize)>,
@@ -207,7 +208,7 @@ impl Batches {
         has_room
     }
 
-    /// Adds a batch with its verified certificate, even if there is no room for more batches: a quorum had room for it.
+    /// Adds a batch with its verified certificate, even beyond the limit of batches: a quorum was within its limit.
     pub fn cover(&mut self, now: Time, cover: Cover) {
         let (name, Cover { batch, certificate }) = (cover.name(), cover);
         if let Some(known) = self.known.get_mut(&batch.digest) {
@@ -224,8 +225,8 @@ impl Batches {
         self.named.insert(name, batch.digest);
     }
 
-    /// Returns whether the spreader of a batch listed one of its bundles in another batch just before. An honest one
-    /// waits until a batch is overdue.
+    /// Returns whether the spreader of a batch listed one of its bundles in another batch shortly before. An honest
+    /// spreader waits until a batch is overdue.
     pub fn is_listed_again(&self, now: Time, batch: &Batch) -> bool {
         let recently = |entry: &Entry| {
             let listed = self.listed.get(&listing(&entry.bundle, batch.spreader));
@@ -261,8 +262,8 @@ impl Batches {
         self.known.get(batch).filter(|known| known.certificates.is_empty()).map(|known| &known.batch)
     }
 
-    /// Returns whether a cover brings nothing: its certificate is known, or there is no room for another one of its
-    /// batch.
+    /// Returns whether a cover is superfluous: its certificate is known, or its batch already has the maximum number of
+    /// certificates.
     pub fn has_enough(&self, cover: &Cover) -> bool {
         let known = self.known.get(&cover.certificate.subject.digest);
         known.is_some_and(|known| {
@@ -284,7 +285,7 @@ impl Batches {
         }))
     }
 
-    /// Returns the covers that a block names, as far as they are known.
+    /// Returns the known covers that a block names.
     pub fn named_by(&self, block: &Block) -> Vec<Cover> {
         let cover = |name| {
             let known = self.known.get(self.named.get(name)?)?;
@@ -293,7 +294,7 @@ impl Batches {
         block.covers().names().iter().filter_map(cover).collect()
     }
 
-    /// Returns the covers of these bundles, each once.
+    /// Returns the covers of these bundles, without duplicates.
     pub fn covers<'a>(&self, bundles: impl IntoIterator<Item = &'a Digest>) -> Vec<Cover> {
         let mut covers: Vec<Cover> = Vec::new();
         let mut last = Digest::ZERO;
@@ -308,9 +309,9 @@ impl Batches {
         covers
     }
 
-    /// Returns the size of the bundle at this position of a block, which is not here, if the certificate that the block
-    /// names for it shows that honest replicas keep the bundle. One that this replica signed itself does not show that:
-    /// this replica has lost its disk since, and the other signers may have, too.
+    /// Returns the size of the missing bundle at this index of a block, if the certificate named for it shows that
+    /// honest replicas keep the bundle. A certificate that this replica signed itself does not show that: this replica
+    /// has lost its disk since, and the other signers may have, too.
     pub(crate) fn vouch(&self, block: &Block, position: usize) -> Option<Load> {
         let bundle = block.payload.get(position)?;
         let any = || bug!(AnyCertificate).then(|| self.names(std::slice::from_ref(bundle)).names().first().copied());
@@ -329,7 +330,7 @@ impl Batches {
         }
     }
 
-    /// Returns a replica that has signed that it holds a bundle. Different bundles have different ones.
+    /// Returns a replica that has signed that it holds a bundle. The choice differs between bundles.
     pub fn holder(&self, bundle: &Digest) -> Option<ReplicaId> {
         let (_, certificate) = self.cover_of(bundle)?;
         let others = || certificate.signers.iter().filter(|signer| *signer != self.me);

@@ -1,4 +1,4 @@
-//! When a leader proposes, immediately or after waiting for a fuller block, and how much.
+//! A leader's decisions on when to propose, immediately or after waiting for a fuller block, and how much.
 
 use crate::config::{BatchPolicy, Config, Dissemination, MAX_WAIT_DIVISOR};
 use crate::data::naming::Naming;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub enum Decision {
     /// Propose the pending commands.
     Propose,
-    /// Propose a block without commands, which commits those before it.
+    /// Propose a block without commands, which commits earlier blocks.
     Confirm,
     /// Wait this long for more commands.
     Wait(Duration),
@@ -21,14 +21,14 @@ pub enum Decision {
     Rest,
 }
 
-/// Input to a leader's decision.
+/// Input of a leader's decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
     /// Number of pending commands.
     pub pending: usize,
-    /// Bytes of their bundles.
+    /// Bytes of the pending bundles.
     pub pending_bytes: usize,
-    /// Whether blocks with commands are uncommitted: further blocks are needed to commit them.
+    /// Whether blocks with commands are uncommitted, so that further blocks are needed to commit them.
     pub uncommitted: bool,
     /// Time since which this leader could have proposed.
     pub ready_since: Time,
@@ -56,11 +56,11 @@ pub struct Batching {
     longest: Duration,
     clients_send_to_all: bool,
     waiting_since: Option<Time>,
-    /// Distance between blocks, if they size themselves.
+    /// Distance between blocks, if leaders size their blocks.
     pace: Option<Pace>,
-    /// Limit on the commands that travel with proposals, if blocks size themselves and the leader sends the commands.
+    /// Limit on the commands sent with proposals, if leaders size their blocks and send the commands.
     sizing: Option<Sizing>,
-    /// Limit on the bundles that a block names, if blocks size themselves.
+    /// Limit on the bundles that a block names, if leaders size their blocks.
     naming: Option<Naming>,
 }
 
@@ -97,14 +97,13 @@ impl Batching {
         }
     }
 
-    /// Records a block of any leader, with commands. Returns when to set the alarm again for commands that are held
-    /// back, if there are any.
+    /// Records a block with commands from any leader. If commands are held back, returns when to set their alarm again.
     pub fn on_block(&mut self, now: Time) -> Option<Duration> {
         self.pace.as_mut()?.on_block(now)
     }
 
-    /// Records a proposal for a view or slot that is above those of all earlier proposals. It carries `carried`, and
-    /// leaves `pending` commands.
+    /// Records a proposal for a view or slot higher than all earlier ones. It contains `carried`, and leaves `pending`
+    /// commands.
     pub fn on_proposal(&mut self, now: Time, number: u64, carried: &[Bundle], pending: usize) {
         self.waiting_since = (pending > 0).then_some(now);
         if let Some(sizing) = &mut self.sizing {
@@ -123,7 +122,7 @@ impl Batching {
         }
     }
 
-    /// Records that a view timed out while `open` bundles were here and not executed.
+    /// Records that a view timed out while `open` received bundles were not executed.
     pub fn on_timeout(&mut self, open: usize) {
         if let Some(naming) = &mut self.naming {
             naming.on_timeout(open);
@@ -145,8 +144,8 @@ impl Batching {
                 Some(time) => Decision::Wait(time),
             };
         }
-        // Commands that came back from an abandoned block did not arrive just now: they have waited since this leader
-        // could propose.
+        // Commands returned from an abandoned block did not arrive just now: they have waited since this leader could
+        // propose.
         let waited = now.since(self.waiting_since.unwrap_or(situation.ready_since));
         let (waited, patience) = match self.policy {
             BatchPolicy::Eager => return Decision::Propose,

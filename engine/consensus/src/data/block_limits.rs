@@ -40,12 +40,12 @@ impl BlockLimits {
         BlockLimits { commands: config.batch.max_commands(), bytes: config.batch_bytes }
     }
 
-    /// Returns whether any block may hold this bundle.
+    /// Returns whether a block may contain this bundle.
     pub fn allow_bundle(&self, bundle: &Bundle) -> bool {
         bundle.body().len() <= self.bytes
     }
 
-    /// Returns whether one block may hold this load: one bundle, or several within the limits. A leader stops before
+    /// Returns whether one block may contain this load: one bundle, or several within the limits. A leader stops before
     /// the bundle that would exceed them, so no honest leader's block is refused. A single bundle may have as many
     /// commands as the wire format allows.
     pub fn allow(&self, load: &Load) -> bool {
@@ -53,8 +53,8 @@ impl BlockLimits {
     }
 }
 
-/// Returns whether `payload` names all the bundles that came with a block, in order and without repetition. Bundles may
-/// be missing: they are fetched.
+/// Returns whether `payload` names all the bundles that arrived with a block, in order and without repetition. Bundles
+/// may be missing: they are fetched.
 pub fn are_named(payload: &[Digest], bundles: &[Bundle]) -> bool {
     let mut names = payload.iter();
     bundles.iter().all(|bundle| names.any(|name| *name == bundle.digest()))

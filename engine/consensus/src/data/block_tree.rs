@@ -1,5 +1,5 @@
-//! Tree of the whole blocks. The bundles of a whole block are in the pool, or certified to be elsewhere, and its
-//! ancestors are in the tree, back to the oldest block that is kept.
+//! Tree of the complete blocks. The bundles of a complete block are in the pool, or certified to be stored elsewhere,
+//! and its ancestors are in the tree, back to the oldest block that is kept.
 
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Block, Digest, Height, ReplicaId, Subject};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 struct Node {
     block: Arc<Block>,
     candidates: Arc<[ReplicaId]>,
-    /// Whether the journal has the block.
+    /// Whether the journal contains the block.
     journaled: bool,
 }
 
@@ -21,17 +21,17 @@ pub struct BlockTree {
     nodes: DigestMap<Node>,
     heights: BTreeMap<Height, Vec<Digest>>,
     committed: (Height, Digest),
-    /// Height of the last block that is known to be final, at or above the committed one: blocks in between wait for
+    /// Height of the last block known to be final, at or above the committed height: blocks in between wait for
     /// bundles.
     decided: Height,
-    /// Number of blocks above the committed one that carry commands and are not known to be final.
+    /// Number of blocks with commands above the committed one that are not known to be final.
     open_payloads: usize,
     /// Whether a block was removed or committed since the last [`BlockTree::take_shrunk`].
     shrunk: bool,
 }
 
 impl BlockTree {
-    /// Creates a tree that holds only genesis.
+    /// Creates a tree that contains only genesis.
     pub fn new(genesis: Digest, salt: Salt) -> Self {
         BlockTree {
             genesis,
@@ -58,8 +58,8 @@ impl BlockTree {
         self.nodes.is_empty()
     }
 
-    /// Replaces everything committed so far by a committed block that is not here. Returns the blocks above it that
-    /// were here, in ascending order of height, and whether the journal has each of them.
+    /// Replaces everything committed so far by a committed block that is not in the tree. Returns the tree's blocks
+    /// above it, in ascending order of height, and whether the journal contains each of them.
     pub fn begin_on(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
         assert!(height >= self.committed.0, "the committed height never decreases");
         let above = self.heights.split_off(&height.next()).into_values().flatten();
@@ -73,21 +73,21 @@ impl BlockTree {
         blocks
     }
 
-    /// Marks a block as journaled, if it is here.
+    /// Marks a block as journaled, if it is in the tree.
     pub fn set_journaled(&mut self, digest: &Digest) {
         if let Some(node) = self.nodes.get_mut(digest) {
             node.journaled = true;
         }
     }
 
-    /// Restores a committed block, at the root or below it. Its parent, if it is kept, must come first.
+    /// Restores a committed block, at the root or below it. Its parent, if it is kept, must be restored first.
     pub fn recall_committed(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         assert!(block.height <= self.committed.0, "a recalled block is at or below the committed height");
         self.heights.insert(block.height, vec![block.digest()]);
         self.nodes.insert(block.digest(), Node { block, candidates, journaled: true });
     }
 
-    /// Returns the blocks up to `digest` that the journal does not have, oldest first, and marks them as journaled.
+    /// Returns the blocks up to `digest` that are not in the journal, oldest first, and marks them as journaled.
     pub fn take_unjournaled(&mut self, digest: &Digest) -> Vec<Arc<Block>> {
         let mut taken = Vec::new();
         let mut at = *digest;
@@ -100,7 +100,7 @@ impl BlockTree {
         taken
     }
 
-    /// Returns the uncommitted blocks that the journal has, parents before children.
+    /// Returns the uncommitted blocks in the journal, parents before children.
     pub fn journaled_above_commit(&self) -> impl Iterator<Item = &Arc<Block>> {
         let above = self.heights.range(self.committed.0.next()..).flat_map(|(_, digests)| digests);
         above.filter_map(|digest| self.nodes.get(digest)).filter(|node| node.journaled).map(|node| &node.block)
@@ -110,13 +110,13 @@ impl BlockTree {
         *digest == self.genesis
     }
 
-    /// Returns a block, or `None` if it is not here. Genesis has no block.
+    /// Returns a block, or `None` if it is not in the tree. Genesis has no block.
     pub fn get(&self, digest: &Digest) -> Option<&Arc<Block>> {
         self.nodes.get(digest).map(|node| &node.block)
     }
 
-    /// Returns whether a block states the view and the height of its parent, which is here, correctly. Only an
-    /// optimistic block may not: no quorum has signed what it states.
+    /// Returns whether a block states the view and the height of its parent, which is in the tree, correctly. Only an
+    /// optimistic block may be wrong: no quorum has signed its statement.
     pub fn links(&self, block: &Block) -> bool {
         let Subject { view, height, .. } = block.justify.subject;
         let is_parent = |parent: &Arc<Block>| (parent.view, parent.height) == (view, height);
@@ -153,7 +153,7 @@ impl BlockTree {
         self.committed
     }
 
-    /// Returns the height of the last block that is known to be final.
+    /// Returns the height of the last block known to be final.
     pub fn decided(&self) -> Height {
         self.decided
     }
@@ -163,7 +163,7 @@ impl BlockTree {
         self.open_payloads
     }
 
-    /// Inserts a block whose parent is here.
+    /// Inserts a block whose parent is in the tree.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         assert!(block.is_unlinked() || self.contains(&block.parent()), "a block is inserted after its parent");
         assert!(block.height > self.committed.0, "a block is inserted above the committed height");
@@ -190,7 +190,7 @@ impl BlockTree {
         Some(path)
     }
 
-    /// Notes that the blocks of a path from the committed block are final. They may still wait for bundles.
+    /// Records that the blocks of a path from the committed block are final. They may still wait for bundles.
     pub fn decide(&mut self, path: &[Arc<Block>]) {
         for block in path.iter().filter(|block| block.height > self.decided) {
             self.open_payloads -= usize::from(!block.payload.is_empty());
@@ -198,7 +198,7 @@ impl BlockTree {
         self.decided = path.last().map_or(self.decided, |last| self.decided.max(last.height));
     }
 
-    /// Commits the next block. Removes and returns the forks that this abandons.
+    /// Commits the next block. Removes and returns the forks abandoned by this.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
         let follows = block.is_unlinked() && block.height == self.committed.0.next();
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
@@ -248,7 +248,7 @@ impl BlockTree {
         Some(block)
     }
 
-    /// Returns the committed blocks above `height` that are kept, in ascending order.
+    /// Returns the kept committed blocks above `height`, in ascending order.
     pub fn committed_above(&self, height: Height) -> impl Iterator<Item = (Height, Digest)> {
         let range = if height < self.committed.0 { height.next()..self.committed.0.next() } else { height..height };
         self.heights.range(range).filter_map(|(height, digests)| Some((*height, *digests.first()?)))
@@ -273,8 +273,8 @@ impl BlockTree {
         std::mem::take(&mut self.shrunk)
     }
 
-    /// Checks the invariants after a step. `shrunk` says whether to check those that only the removal of a block can
-    /// break.
+    /// Checks the invariants after a step. `shrunk` says whether to check also those that only the removal of a block
+    /// can violate.
     pub fn invariants(&self, shrunk: bool) {
         assert!(self.open_payloads <= self.nodes.len(), "an open payload belongs to a block in the tree");
         assert!(!shrunk || self.contains(&self.committed.1), "the last committed block is in the tree");

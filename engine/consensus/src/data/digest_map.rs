@@ -1,12 +1,11 @@
-//! Hash tables keyed by digest. A digest is already a hash, so eight of its bytes, mixed with a salt that the host
-//! chooses, suffice. The salt prevents strangers from choosing bundles that collide. Nothing depends on the iteration
-//! order.
+//! Hash tables keyed by digest. A digest is already a hash, so eight of its bytes, mixed with a salt chosen by the
+//! host, suffice. The salt keeps strangers from choosing bundles that collide. Nothing depends on the iteration order.
 
 use quorate_types::Digest;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// Salt of a table, which builds its hasher.
+/// Salt of a table, which creates its hasher.
 #[derive(Clone, Copy, Debug)]
 pub struct Salt(pub u64);
 

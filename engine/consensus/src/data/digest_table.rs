@@ -1,10 +1,10 @@
-//! Table from digests to large values, which stay where they were put.
+//! Table from digests to large values, which never move.
 
 use crate::data::digest_map::Salt;
 use quorate_types::Digest;
 use quorate_types::digest_index::DigestIndex;
 
-/// Number of values in a chunk of memory. A table grows chunk by chunk, and never copies its values.
+/// Number of values per memory chunk. A table grows chunk by chunk, and never copies its values.
 const CHUNK: usize = 1024;
 
 /// Value that contains its own key.
@@ -12,12 +12,11 @@ pub trait Keyed {
     fn key(&self) -> Digest;
 }
 
-/// Table from digests to values. Each value has a slot, which it keeps until it is removed, and which is then used
-/// again.
+/// Table from digests to values. Each value has a slot, which it keeps until it is removed; then the slot is reused.
 pub struct DigestTable<V> {
     index: DigestIndex,
     chunks: Vec<Box<[Option<V>]>>,
-    /// The free slots. The one that was freed last is used first: its memory is still in the processor's caches.
+    /// The free slots. The last freed one is reused first, because its memory is still in the processor's caches.
     free: Vec<u32>,
 }
 
@@ -40,7 +39,7 @@ impl<V: Keyed> DigestTable<V> {
         self.index.find(key, |slot| self.at(slot).is_some_and(|value| value.key() == *key))
     }
 
-    /// Returns the value at a slot, if there is one now.
+    /// Returns the value in a slot, if there is one.
     #[inline]
     pub fn at(&self, slot: u32) -> Option<&V> {
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].as_ref()
@@ -65,7 +64,7 @@ impl<V: Keyed> DigestTable<V> {
         self.find(key).is_some()
     }
 
-    /// Brings the index entries of keys that are about to be looked up into the processor's caches.
+    /// Prefetches the index entries of keys that are about to be looked up into the processor's caches.
     pub fn warm(&self, keys: impl IntoIterator<Item = Digest>) {
         self.index.warm(keys);
     }
@@ -96,7 +95,7 @@ impl<V: Keyed> DigestTable<V> {
         self.remove_at(self.find(key)?)
     }
 
-    /// Removes all values, and gives their memory back.
+    /// Removes all values, and frees their memory.
     pub fn clear(&mut self) {
         self.index.clear();
         self.chunks.clear();

@@ -1,9 +1,9 @@
-//! Batches that arrived before their bundles, and certificates before their batches, which happens where a transport
-//! does not keep the order of frames.
+//! Batches that arrived before their bundles, and certificates that arrived before their batches. This happens if a
+//! transport does not keep the order of frames.
 //!
-//! Such a batch waits until its bundles are here, or until its spreader lists them again; a certificate waits unverified
-//! for its batch as long. Each spreader has room of its own, and only its own messages have its waiting batches examined,
-//! so a faulty one delays nobody else.
+//! Such a batch waits until its bundles have arrived, or until its spreader lists them again; a certificate waits
+//! unverified for its batch for the same time. Each spreader has a separate limit, and only its own messages cause its
+//! waiting batches to be examined, so a faulty spreader delays nobody else.
 
 use crate::data::batches::{Batch, Entry};
 use quorate_types::{Certificate, Digest, Quorum, ReplicaId, Time};
@@ -11,25 +11,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of waiting batches of one spreader. The oldest makes room. A spreader closes one every 10 ms, and a
-/// transport that repairs a loss within a long round trip delays bundles by several tenths of a second.
+/// Maximum number of waiting batches of one spreader; beyond it, the oldest is dropped. A spreader closes a batch every
+/// 10 ms, and a transport that repairs a loss within a long round trip delays bundles by several tenths of a second.
 pub const MAX_EARLY_BATCHES: usize = 64;
-/// Maximum number of bundles in the waiting batches of one spreader: 40 bytes each, or 640 KiB.
+/// Maximum number of bundles in the waiting batches of one spreader, 40 bytes each, so 640 KiB.
 pub const MAX_EARLY_BUNDLES: usize = 1 << 14;
-/// Maximum number of one spreader's certificates that wait for their batches. The oldest makes room.
+/// Maximum number of one spreader's certificates that wait for their batches; beyond it, the oldest is dropped.
 pub const MAX_EARLY_CERTIFICATES: usize = 64;
 
 struct Early {
     batch: Arc<Batch>,
     came: Time,
-    /// Number of its first bundles that are known to be here.
+    /// Number of its leading bundles that are known to have arrived.
     here: usize,
 }
 
 /// The batches that wait for bundles, and the certificates that wait for batches.
 pub struct EarlyBatches {
     waiting: Vec<VecDeque<Early>>,
-    /// By spreader, with the times at which they arrived.
+    /// By spreader, with their arrival times.
     certificates: Vec<VecDeque<(Time, Certificate)>>,
     patience: Duration,
 }
@@ -59,12 +59,12 @@ impl EarlyBatches {
         displaced
     }
 
-    /// Returns a spreader's batch if it waits.
+    /// Returns a spreader's batch if it is waiting.
     pub fn get(&self, spreader: ReplicaId, batch: &Digest) -> Option<&Arc<Batch>> {
         self.waiting[spreader.index()].iter().map(|early| &early.batch).find(|early| early.digest() == *batch)
     }
 
-    /// Keeps a certificate of a batch that is not here yet. Returns the number of older ones that it displaces.
+    /// Keeps a certificate whose batch has not arrived yet. Returns the number of older ones that it displaces.
     pub fn add_certificate(&mut self, now: Time, spreader: ReplicaId, certificate: Certificate) -> usize {
         let waiting = &mut self.certificates[spreader.index()];
         if waiting.iter().any(|(_, other)| *other == certificate) {
@@ -75,7 +75,7 @@ impl EarlyBatches {
         displaced
     }
 
-    /// Takes out the certificates that waited for a batch. Nobody has verified them.
+    /// Removes and returns the certificates that waited for a batch. They are unverified.
     pub fn take_certificates(&mut self, batch: &Batch) -> Vec<Certificate> {
         let (waiting, subject) = (&mut self.certificates[batch.spreader().index()], batch.subject());
         let mut taken = Vec::new();
@@ -89,7 +89,7 @@ impl EarlyBatches {
         taken
     }
 
-    /// Takes out the batches of a spreader whose bundles are all here, each with the time at which it arrived.
+    /// Removes and returns the batches of a spreader whose bundles have all arrived, each with its own arrival time.
     pub fn take_whole(&mut self, spreader: ReplicaId, is_here: impl Fn(&Entry) -> bool) -> Vec<(Time, Arc<Batch>)> {
         let mut whole = Vec::new();
         self.waiting[spreader.index()].retain_mut(|early| {
@@ -122,13 +122,13 @@ impl EarlyBatches {
         expired
     }
 
-    /// Returns the number of batches that wait, and of bundles in them.
+    /// Returns the number of waiting batches, and of bundles in them.
     pub fn len(&self) -> (usize, usize) {
         let batches = || self.waiting.iter().flatten();
         (batches().count(), batches().map(|early| early.batch.entries().len()).sum())
     }
 
-    /// Returns the number of certificates that wait.
+    /// Returns the number of waiting certificates.
     pub fn certificates(&self) -> usize {
         self.certificates.iter().map(VecDeque::len).sum()
     }

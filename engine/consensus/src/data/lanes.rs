@@ -1,16 +1,15 @@
-//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share this replica's own
-//! blocks fairly.
+//! Proposal order of bundles. Each source of bundles has a lane, and the lanes share this replica's own blocks fairly.
 //!
 //! This is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. Each lane has a start:
 //! the end of the last bundle that this replica proposed from it, or the clock when the lane became busy if that is
 //! later. The bundle at the head of the lane with the earliest start is proposed next, so a lane with a backlog of any
-//! length delays a bundle of another lane by about one bundle. The end of a bundle is later the more lanes of its crowd
-//! have bundles waiting: a crowd with many links gets no larger share than one with a single link. Keys have no lanes,
-//! because anyone can make keys; the argument is in `docs/adr/025-a-share-for-each-source.md`.
+//! length delays a bundle of another lane by about one bundle. The end of a bundle is later if more lanes of its source
+//! group have pending bundles: a source group with many links gets no larger share than one with a single link. Keys
+//! have no lanes, because anybody can create keys; the argument is in `docs/adr/025-a-share-for-each-source.md`.
 //!
 //! A lane pays only for this replica's own proposals. The bundles that an honest client sends to all replicas are also
 //! proposed by the other leaders; if the lane paid for those, a client that sends each leader different bundles would
-//! get as much from each leader alone as the honest client from all of them
+//! get as much from each leader alone as an honest client from all of them
 //! (`docs/adr/096-a-leader-divides-its-own-blocks.md`).
 
 use crate::config::Config;
@@ -19,22 +18,23 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque, binary_heap, vec_deque};
 use std::num::NonZeroU64;
 
-/// A crowd may use up to this multiple of the free room, and a link up to this multiple of the free room of its crowd.
-/// So there is always room for a new client.
+/// A source group may use up to this multiple of the pool's free space, and a link up to this
+/// multiple of its group's free space. So there is always space for a new client.
 const SHARE_OF_FREE: usize = 4;
 /// One unit of virtual time is 2^-20 of a block. Shares keep 12 more bits until they are summed.
 const UNIT_BITS: u32 = 20;
 const EXTRA_BITS: u32 = 12;
-/// Pseudo-link for the bundles of a crowd's closed links, which share a lane. Transports number their links from zero.
+/// Pseudo-link for the bundles of a source group's closed links, which share a lane. Transports number their links from
+/// zero.
 const GONE: u64 = u64::MAX;
-/// Pseudo-lane of the bundles that go ahead of all lanes.
+/// Pseudo-lane of the bundles ahead of all lanes.
 const AHEAD: u32 = u32::MAX;
-/// Number of void tickets that a lane may hold in excess of the good ones.
+/// Maximum number of void tickets in a lane in excess of the valid ones.
 const VOID_SLACK: usize = 64;
-/// Number of the first ticket of a bundle that arrives. Those of bundles that return count down from it.
+/// Number of the first ticket of an arriving bundle. Tickets of returning bundles count down from it.
 const FIRST_TICKET: u64 = 1 << 63;
-/// Maximum number of tickets that are examined to find the start of a bundle in its lane, which takes some 20 us. A
-/// bundle behind so many others does not change lanes.
+/// Maximum number of tickets examined to find the start of a bundle in its lane, which takes about 20 us. A bundle
+/// behind more tickets does not change lanes.
 const MAX_EXAMINED_TICKETS: usize = 16_384;
 
 /// Source from which a bundle arrived at this replica.
@@ -48,7 +48,7 @@ pub enum Source {
     /// A peer spread it for one of its clients.
     Spreader(ReplicaId),
     Client {
-        /// The address or network of the link: a client cannot easily obtain many of them.
+        /// The source group: the address or network of the link, of which a client cannot easily obtain many.
         crowd: u64,
         link: u64,
     },
@@ -58,7 +58,7 @@ pub enum Source {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     lane: u32,
-    /// Non-zero, so that `Option<Place>` takes no extra room: the pool keeps one with each bundle.
+    /// Nonzero, so that `Option<Place>` takes no additional memory: the pool keeps one with each bundle.
     ticket: NonZeroU64,
 }
 
@@ -76,7 +76,7 @@ struct Ticket {
     number: u64,
     /// Slot of the bundle in the pool.
     slot: u32,
-    /// Share of a block that the bundle takes; 0 if the ticket is void.
+    /// Share of a block taken by the bundle; 0 if the ticket is void.
     cost: u32,
 }
 
@@ -94,9 +94,9 @@ pub(crate) enum Exit {
 struct Lane {
     source: Source,
     crowd: u32,
-    /// Neither end of it is void.
+    /// Neither its first nor its last ticket is void.
     queue: VecDeque<Ticket>,
-    /// Virtual time at which the bundle at the head starts.
+    /// Virtual time at which the first bundle starts.
     start: u64,
     bundles: usize,
     bytes: usize,
@@ -118,14 +118,14 @@ impl Lane {
     }
 }
 
-/// What the sources of a crowd have in common.
+/// Identity of a source group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum CrowdKey {
-    /// They are neither clients nor spreaders.
+    /// Sources that are neither clients nor spreaders.
     #[default]
     Rest,
     Address(u64),
-    /// Each spreader is a crowd of its own: it stands for all its clients.
+    /// Each spreader is a separate group that stands for all its clients.
     Spreader(ReplicaId),
 }
 
@@ -146,11 +146,11 @@ pub(crate) struct Lanes {
     ahead: VecDeque<Ticket>,
     lanes: Vec<Option<Lane>>,
     by_source: BTreeMap<Source, u32>,
-    /// Last lane looked up: bundles of one link arrive in a row.
+    /// The most recently used lane, cached because bundles of one link arrive consecutively.
     last: Option<(Source, u32)>,
     crowds: Vec<Crowd>,
     by_crowd: BTreeMap<CrowdKey, u32>,
-    /// Number of tickets so far of bundles that arrived, and of bundles that returned.
+    /// Number of tickets issued to arriving bundles, and to returning bundles.
     arrived: u64,
     returned: u64,
     /// Start of the last bundle that this replica proposed.
@@ -178,7 +178,7 @@ impl Lanes {
         }
     }
 
-    /// Returns whether a client's link may add a bundle of `bytes` bytes, given the free room in the whole pool.
+    /// Returns whether a client's link may add a bundle of `bytes` bytes, given the free space in the whole pool.
     pub fn have_room(&mut self, source: Source, bytes: usize, (free_bundles, free_bytes): (usize, usize)) -> bool {
         let (lane, crowd) = self.lane_and_crowd(source);
         let bundles_of_crowd = SHARE_OF_FREE * free_bundles;
@@ -189,7 +189,7 @@ impl Lanes {
             && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_crowd - crowd.bytes)
     }
 
-    /// Returns the lane with the most pending bytes in a source's crowd, if it has more than twice as many as the
+    /// Returns the lane with the most pending bytes in a source's group, if it has more than twice as many as the
     /// source would have with another `bytes` bytes.
     pub fn larger(&mut self, source: Source, bytes: usize) -> Option<usize> {
         let (lane, _) = self.lane_and_crowd(source);
@@ -211,9 +211,9 @@ impl Lanes {
         self.enqueue(source, ticket, bytes, VecDeque::push_back)
     }
 
-    /// Puts a bundle of an abandoned block at the head of the lane of its source, or of the address's closed links if
-    /// its link is closed. It does not go ahead of other lanes: a faulty leader could otherwise put a client's bundles
-    /// ahead of all others by naming them in blocks that it abandons.
+    /// Returns a bundle of an abandoned block to the head of its source's lane, or of its address's lane for closed
+    /// links if its link is closed. It is not placed ahead of other lanes: otherwise a faulty leader could put a
+    /// client's bundles ahead of all others by naming them in blocks that it abandons.
     pub fn put_back(&mut self, source: Source, slot: u32, commands: usize, bytes: usize) -> Place {
         self.returned += 1;
         let ticket = Ticket { number: FIRST_TICKET - self.returned, slot, cost: self.cost(commands, bytes) };
@@ -248,7 +248,7 @@ impl Lanes {
         Place { lane, ticket: numbered(ticket.number) }
     }
 
-    /// Moves a bundle from its lane, which pays for it, to the end of those that go ahead of all lanes.
+    /// Moves a bundle from its lane, which pays for it, to the end of the bundles ahead of all lanes.
     pub fn promote(&mut self, place: Place, slot: u32, bytes: usize) -> Place {
         self.take(place, bytes, Exit::Promoted);
         self.arrived += 1;
@@ -288,9 +288,9 @@ impl Lanes {
         }
     }
 
-    /// Returns the factor by which bundles of a crowd end later than their cost alone suggests. Bundles that peers
-    /// relay, or that came with blocks, together have the share of one link of the address with the most busy links:
-    /// whose they are is unknown, and a client that sends its bundles through peers must not gain by that.
+    /// Returns the factor by which bundles of a source group end later than their cost alone implies. Bundles that
+    /// peers relay, or that arrived with blocks, together have the share of one link of the address with the most busy
+    /// links: their owner is unknown, and a client must gain nothing by sending its bundles through peers.
     fn weight(&self, crowd: u32) -> u64 {
         let crowd = &self.crowds[crowd as usize];
         match crowd.key {
@@ -363,7 +363,7 @@ impl Lanes {
         (self.last, self.waiting) = (None, 0);
     }
 
-    /// Returns the slots of all pending bundles in the order in which they are to be proposed.
+    /// Returns the slots of all pending bundles in proposal order.
     pub fn in_order(&self) -> InOrder<'_> {
         let weights: Vec<u64> = (0..self.crowds.len() as u32).map(|crowd| self.weight(crowd)).collect();
         let heads = self.lanes.iter().zip(0..).filter_map(|(lane, at)| {
@@ -383,7 +383,7 @@ impl Lanes {
         assert_eq!(
             self.crowds.iter().map(|crowd| crowd.bundles).sum::<usize>(),
             self.waiting,
-            "every pending bundle is counted in its crowd"
+            "every pending bundle is counted in its source group"
         );
         let busy: u64 = self.crowds.iter().map(|crowd| crowd.busy).sum();
         assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "the count of busy lanes is correct");
@@ -450,7 +450,7 @@ impl Lanes {
     }
 }
 
-/// Returns the position of a pending bundle in the queue of its lane.
+/// Returns the index of a pending bundle in the queue of its lane.
 fn position(queue: &VecDeque<Ticket>, place: Place) -> usize {
     // Leaders propose the bundles of a lane in order.
     if queue.front().is_some_and(|front| front.number == place.ticket.get()) {
@@ -493,9 +493,9 @@ impl Source {
 /// Iterator over the slots of pending bundles in the order of their starts.
 pub(crate) struct InOrder<'a> {
     ahead: vec_deque::Iter<'a, Ticket>,
-    /// Start, ticket number, lane and position in its queue.
+    /// Start, ticket number, lane and index in its queue.
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
-    /// The factor of each crowd.
+    /// The factor of each source group.
     weights: Vec<u64>,
     lanes: &'a [Option<Lane>],
 }

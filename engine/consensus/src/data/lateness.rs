@@ -1,14 +1,14 @@
-//! How long after the block that names them bundles come by themselves.
+//! Measurement of how late bundles arrive by themselves, relative to the block that names them.
 //!
-//! Clients, or replicas that spread, send bundles to all replicas. Under load a block may overtake those that it names.
-//! To request them is then worse than to wait: they come twice and are hashed twice, which makes the next ones later.
-//! So a replica waits before it requests the missing bundles of a proposal for as long as bundles have been late: mean
-//! and deviation are smoothed with the gains of RFC 6298, section 2, but each block counts once, and each of its
-//! bundles as one part of it. Bundles that were here before the block count as not late. So the wait follows what is
-//! common: an owner whose bundles come late on purpose prolongs it to its own lateness only if it owns an eighth of
-//! all.
+//! Clients, or replicas that spread, send bundles to all replicas. Under load a block may overtake the bundles that it
+//! names. Requesting them is then worse than waiting: they arrive twice and are hashed twice, which delays the next
+//! ones. So before requesting the missing bundles of a proposal, a replica waits for the usual lateness of bundles:
+//! mean and deviation are smoothed with the gains of RFC 6298, section 2, but each block counts once, and each of its
+//! bundles as one part of it. Bundles that arrived before the block count as not late. So the wait follows the typical
+//! lateness: an owner whose bundles are late on purpose prolongs it to its own lateness only if it owns an eighth of
+//! all bundles.
 //!
-//! The wait is bounded, because blocks may name bundles that only come when they are requested.
+//! The wait is bounded, because blocks may name bundles that arrive only on request.
 
 use crate::config::Config;
 use crate::data::digest_map::{DigestMap, Salt};
@@ -16,7 +16,7 @@ use quorate_types::{Digest, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The wait is at most this many times `fetch_delay_ms`.
+/// Maximum wait in multiples of `fetch_delay_ms`.
 pub const MAX_MULTIPLE: u32 = 10;
 /// The wait is at most 1/N of the shortest view timeout, but at least `fetch_delay_ms`.
 pub const VIEW_DIVISOR: u32 = 4;
@@ -31,9 +31,9 @@ const MAX_EXPECTED: usize = 8192;
 /// Missing bundle.
 #[derive(Clone, Copy)]
 struct Expected {
-    /// When its block came.
+    /// Arrival time of its block.
     named: Time,
-    /// Number of bundles of that block.
+    /// Number of bundles in that block.
     of: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Lateness {
     mean_ns: u64,
     deviation_ns: u64,
     expected: DigestMap<Expected>,
-    /// The expected bundles, oldest first, and some that have come.
+    /// The expected bundles, oldest first, and some that have already arrived.
     order: VecDeque<(Digest, Time)>,
 }
 
@@ -69,7 +69,7 @@ impl Lateness {
         Duration::from_nanos(wait.clamp(self.least_ns, self.most_ns))
     }
 
-    /// Records a proposal that names this many bundles. Those in `lacking` are not here yet.
+    /// Records a proposal that names this many bundles. The bundles in `lacking` have not arrived yet.
     pub fn on_proposal(&mut self, now: Time, named: usize, lacking: &[Digest]) {
         let of = named as u64;
         if of == 0 || self.most_ns == 0 {
@@ -92,12 +92,12 @@ impl Lateness {
         }
     }
 
-    /// Returns whether a bundle was missing and has not come by itself yet.
+    /// Returns whether a bundle was missing and has not arrived by itself yet.
     pub fn expects(&self, bundle: &Digest) -> bool {
         self.expected.contains_key(bundle)
     }
 
-    /// Records that a bundle came by itself, whether or not it had to be requested before.
+    /// Records that a bundle arrived by itself, whether or not it had to be requested before.
     pub fn on_arrival(&mut self, now: Time, bundle: &Digest) {
         if let Some(Expected { named, of }) = self.expected.remove(bundle) {
             self.learn(nanos(now.since(named)).min(self.most_ns), 1, of);

@@ -1,4 +1,4 @@
-//! Committed blocks: in order, without gaps, and kept for a while for replicas that lag behind.
+//! Committed blocks: in order, without gaps, and kept for a while for lagging replicas.
 
 use quorate_types::{Block, Height};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Factor by which the limits may be exceeded to retain blocks above a kept state, for replicas that fetch it.
 pub const MAX_OVER_LIMITS: usize = 10;
 
-/// The committed blocks that are still kept, oldest first. Older ones have no bundles and serve only leader election.
+/// The kept committed blocks, oldest first. Older ones have no bundles and serve only leader election.
 pub struct Ledger {
     bare: VecDeque<Arc<Block>>,
     whole: VecDeque<(Arc<Block>, usize)>,
@@ -33,7 +33,7 @@ impl Ledger {
         self.height
     }
 
-    /// Starts from a committed height, and keeps none of the blocks up to it.
+    /// Starts from a committed height, keeping none of the blocks up to it.
     pub fn begin_at(&mut self, height: Height) {
         assert!(height >= self.height, "the committed height never decreases");
         self.bare.clear();
@@ -60,7 +60,7 @@ impl Ledger {
         self.bare.push_back(block);
     }
 
-    /// Returns the last committed blocks, as many as leader election looks back on, oldest first.
+    /// Returns the last committed blocks, as many as leader election uses, oldest first.
     pub fn latest(&self) -> impl Iterator<Item = &Arc<Block>> {
         let whole = self.whole.iter().map(|(block, _)| block);
         let excess = (self.bare.len() + self.whole.len()).saturating_sub(self.min_blocks);
@@ -75,7 +75,7 @@ impl Ledger {
         self.whole.push_back((block, bytes));
     }
 
-    /// Returns the oldest block with bundles if the limits are exceeded: its bundles are to be dropped. The last
+    /// Returns the oldest block with bundles if the limits are exceeded: its bundles must be dropped. The last
     /// committed block keeps its bundles.
     pub fn strip(&mut self) -> Option<Arc<Block>> {
         let oldest = self.whole.front()?.0.height;
@@ -90,7 +90,7 @@ impl Ledger {
         Some(block)
     }
 
-    /// Returns the oldest block if its bundles are gone and nothing else needs it: it is to be removed.
+    /// Returns the oldest block if its bundles are dropped and nothing else needs it: it must be removed.
     pub fn retire(&mut self) -> Option<Arc<Block>> {
         let enough = self.bare.len() + self.whole.len() > self.min_blocks;
         if enough { self.bare.pop_front() } else { None }

@@ -1,24 +1,25 @@
-//! How many bundles a block names after views have timed out.
+//! Limit on the bundles that a block names after views have timed out.
 //!
-//! A leader that sizes its blocks itself names every bundle that waits. While a view times out many more arrive, so the
-//! next proposal is the longest one. Over a transport that repairs no loss, the chance that a proposal arrives whole
-//! shrinks with each of its packets, so the next view would time out as well, and every later one. So each timed-out
-//! view shortens the next proposal, and certificates of blocks that use the limit raise it again: they double it up to
-//! half of what failed, and from there on it grows slowly. Until the first view times out there is no limit.
+//! A leader that sizes its blocks itself names every pending bundle. While a view times out many more arrive, so the
+//! next proposal is the longest one. Over a transport without retransmission, the probability that a proposal arrives
+//! completely falls with each of its packets, so the next view would time out as well, and every later one. So each
+//! timed-out view shortens the next proposal, and certificates of blocks that use the limit raise it again: they double
+//! it up to half of the failed length, and from there on it grows slowly. There is no limit until the first view times
+//! out.
 
 use crate::config::{Config, Dissemination};
 use quorate_types::limits::MAX_BLOCK_BUNDLES;
 
-/// Number of bundles that a proposal names in half of a packet of 1,200 bytes. The rest is for certificates. Shorter
-/// blocks would not be lost less often.
+/// Number of bundles named in half of a 1,200-byte packet. The other half is for certificates. Shorter blocks would not
+/// be lost less often.
 pub const PACKET_BUNDLES: usize = 16;
-/// The same number if each bundle may rely on a certificate of storage of its own, whose name takes as much as the
-/// bundle's and two bytes more.
+/// The same number if each bundle may rely on a separate storage certificate, whose name takes two bytes more than the
+/// bundle's.
 pub const PACKET_COVERED_BUNDLES: usize = 8;
-/// The first view that times out halves the limit. Each further one in a row cuts it twice as deep, up to 2^N: where
-/// much waits, halves alone would take too many view timeouts.
+/// Maximum cut of the limit, as a power of two. The first view that times out halves the limit, and each further one in
+/// a row cuts it twice as deep: with a large backlog, halving alone would take too many view timeouts.
 const MAX_CUT_SHIFT: u32 = 6;
-/// Beyond half of what failed, the limit grows by 1/N of itself for each certificate, or by one packet.
+/// Beyond half of the failed length, each certificate raises the limit by 1/N, or by one packet.
 const SLOW_GROWTH_DIVISOR: usize = 16;
 
 /// Limit on the bundles that a block names.
@@ -26,13 +27,13 @@ pub struct Naming {
     limit: usize,
     /// Half of the length at which views began to time out.
     known_good: usize,
-    /// The limit never falls below this.
+    /// Minimum of the limit.
     least: usize,
     failures_in_a_row: u32,
 }
 
 impl Naming {
-    /// Creates a limit that has no effect yet. Proposals that carry their bundles may shrink to a single one.
+    /// Creates a limit that has no effect yet. Proposals that contain their bundles may shrink to a single one.
     pub fn new(config: &Config) -> Naming {
         let least = match config.dissemination {
             Dissemination::Leader => 1,
@@ -60,12 +61,12 @@ impl Naming {
         }
     }
 
-    /// Records that a view timed out while `open` bundles were here and not executed: at most that many did its block
-    /// name, and would the next one.
+    /// Records that a view timed out while `open` received bundles were not executed: its block named at most that
+    /// many, and so would the next one.
     pub fn on_timeout(&mut self, open: usize) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1).min(MAX_CUT_SHIFT);
         let most = self.limit.min(open);
-        // A block this short did not fail for its length.
+        // A block this short did not fail because of its length.
         if most > self.least {
             self.limit = (most >> self.failures_in_a_row).max(self.least);
             if self.failures_in_a_row == 1 {
@@ -77,7 +78,7 @@ impl Naming {
     /// Checks the invariants after a step.
     pub fn invariants(&self) {
         let bounds = self.least..=MAX_BLOCK_BUNDLES;
-        assert!(bounds.contains(&self.limit), "a block names what one packet holds, or more");
+        assert!(bounds.contains(&self.limit), "a block may name at least as many bundles as fit in one packet");
         assert!(bounds.contains(&self.known_good), "the limit grows quickly up to a length that a block may have");
     }
 }

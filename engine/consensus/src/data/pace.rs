@@ -1,36 +1,36 @@
-//! When a leader that sizes its blocks itself holds commands back for a fuller block.
+//! Holding back of commands for a fuller block, by a leader that sizes its blocks itself.
 //!
-//! A block costs the replicas the same work whether it holds one command or a thousand. At a part of the load that they
-//! can bear, a leader that proposes whatever waits spends this work on small blocks. So blocks with commands keep a
-//! distance in time, provided that more commands will come: the arrival rate says so, and they do keep coming. Clients
-//! that wait for answers send nothing more once all their commands are here, and a leader that waited for them would
-//! only delay them.
+//! A block costs the replicas the same work whether it contains one command or a thousand. At partial load, a leader
+//! that proposes immediately spends this work on small blocks. So blocks with commands keep a distance in time,
+//! provided that more commands are expected from the arrival rate and actually keep arriving. Clients that wait for
+//! answers send nothing more once all their commands have arrived, and a leader that waited for them would only delay
+//! them.
 
 use crate::config::Config;
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Longest time between two blocks with commands for the sake of fuller ones.
+/// Maximum time between two blocks with commands for the sake of fuller ones.
 pub const MAX_HOLD: Duration = Duration::from_micros(3500);
-/// After this part of the hold, the next commands that arrive end it. They would wait longest for its end, and clients
+/// Part of the hold after which the next arriving commands end it. They would wait longest for its end, and clients
 /// that send in bursts have just done so.
 const RIPE_PART: (u32, u32) = (5, 7);
-/// Fewer commands than this are not worth a wait.
+/// Minimum number of expected commands that justify a hold.
 pub const MIN_EXPECTED_COMMANDS: u64 = 20;
-/// A block of this many commands or bytes costs more for its commands than for being a block.
+/// Number of commands, and of bytes, from which a block's cost is dominated by its contents.
 pub const FULL_COMMANDS: usize = 1500;
 pub const FULL_BYTES: usize = 96 << 10;
-/// If nothing arrives for 1/N of the hold, no more is expected.
+/// If nothing arrives for 1/N of the hold, nothing more is expected.
 const QUIET_DIVISOR: u32 = 2;
-/// Holding back is useless if, on average, nothing arrives in this part of a hold at its end. Clients that wait for
-/// answers are silent then, until the hold ends for that reason; clients that send a burst every third of a hold are
-/// silent for half of that third.
+/// Holding back is useless if, on average, nothing arrives in this last part of a hold. Clients that wait for answers
+/// are silent then until the hold ends for that reason; clients that send a burst every third of a hold are silent for
+/// half of that third.
 const VAIN_PART: (u32, u32) = (5, 12);
 /// Weight of the last hold in that average: 1/N.
 const SMOOTHING: u32 = 4;
-/// Number of holds without an arrival after which a replica reads clients' frames as they come.
+/// Number of holds without an arrival after which a replica reads clients' frames immediately again.
 const PATIENT_HOLDS: u32 = 2;
-/// Time for which the leader holds nothing back once that was useless. It doubles each time.
+/// Time for which the leader holds nothing back after a useless hold. It doubles each time.
 const MIN_PAUSE: Duration = Duration::from_millis(16);
 const MAX_DOUBLINGS: u32 = 6;
 /// Period over which the arrival rate is averaged.
@@ -82,8 +82,8 @@ impl Pace {
         }
     }
 
-    /// Records a block with commands, of this leader or another. If commands were being held back, returns the time
-    /// until the next hold ends at the latest: a leader sets its alarm to it, so that this hold's does not ring.
+    /// Records a block with commands, of this leader or another. If commands were being held back, returns the maximum
+    /// time until the next hold ends: a leader sets its alarm to it, so that this hold's alarm does not fire.
     pub fn on_block(&mut self, now: Time) -> Option<Duration> {
         self.last_block = Some(now);
         std::mem::take(&mut self.holds).then_some(self.hold)
@@ -108,7 +108,7 @@ impl Pace {
     }
 
     /// Returns how long a replica that does not lead may leave clients' frames unread: while commands stream in, it
-    /// need not wake up for them, since it reads them with the next proposal. `None` if it reads them as they come.
+    /// need not wake up for them, since it reads them with the next proposal. `None` if it reads them immediately.
     pub fn patience(&self, now: Time) -> Option<Duration> {
         let expected = self.expected();
         let is_stream = expected >= u128::from(MIN_EXPECTED_COMMANDS) && expected < FULL_COMMANDS as u128;
@@ -116,12 +116,12 @@ impl Pace {
         (is_stream && goes_on).then_some(self.hold)
     }
 
-    /// Returns the commands that arrive in a hold.
+    /// Returns the number of commands expected during a hold.
     fn expected(&self) -> u128 {
         u128::from(self.per_second) * self.hold.as_nanos() / 1_000_000_000
     }
 
-    /// Judges the hold that ends now, if commands were held back.
+    /// Evaluates the hold that ends now, if commands were held back.
     fn end_hold(&mut self, now: Time, is_full: bool) {
         if !std::mem::take(&mut self.holds) {
             return;

@@ -1,4 +1,4 @@
-//! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
+//! Pool of bundles: pending, proposed, or executed and kept for lagging replicas.
 
 mod certification;
 mod held;
@@ -23,11 +23,11 @@ pub use totals::{Amount, Totals};
 pub const MAX_RELAYED_BUNDLES: usize = 256;
 /// Maximum bytes of a relay with more than one bundle.
 const MAX_RELAYED_BYTES: usize = 8 << 20;
-/// A bundle that expires within this many heights of the last committed one is refused, and dropped if it is pending.
-/// Fewer blocks than this are proposed and uncommitted, so no bundle expires in flight, and no backup waits for a
-/// leader that can no longer use a bundle.
+/// Number of heights after the last committed one within which an expiring bundle is refused, and dropped if it is
+/// pending. Fewer blocks than this are proposed and uncommitted, so no bundle expires in flight, and no backup waits
+/// for a leader that can no longer use a bundle.
 pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
-/// Number of heights between two scans for bundles that are about to expire: well within the margin.
+/// Number of heights between two scans for bundles about to expire: well within the margin.
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
 
 const IS_HERE: &str = "a pending bundle is in the pool";
@@ -36,18 +36,18 @@ const IS_HERE: &str = "a pending bundle is in the pool";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offered {
     New,
-    /// The pool holds it already.
+    /// The pool already contains it.
     Known,
-    /// There is no room; the client retries later.
+    /// The pool is full; the client retries later.
     Full,
     /// The bundle is about to expire.
     Late,
 }
 
-/// All bundles that a replica holds.
+/// All bundles held by a replica.
 pub struct Pool {
     entries: DigestTable<Held>,
-    /// The pending bundles, in the order in which they are to be proposed.
+    /// The pending bundles, in proposal order.
     lanes: Lanes,
     pending_bundles: usize,
     pending_commands: usize,
@@ -71,7 +71,7 @@ pub struct Pool {
     uncertified_of: BTreeMap<u64, usize>,
     /// Number of sweeps so far.
     sweeps: u64,
-    /// Bundles that blocks in the tree name and that are not here.
+    /// Missing bundles named by blocks in the tree.
     absent: DigestMap<Absent>,
 }
 
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Accepts a bundle, unless it is about to expire or there is no room for its need.
+    /// Accepts a bundle, unless it is about to expire or the limit of its need is reached.
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
         let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
@@ -117,7 +117,7 @@ impl Pool {
         }
         if !self.has_room(need, size) {
             return match need {
-                // The other replicas keep what was spread, so dropping it would make no room there.
+                // The other replicas keep spread bundles, so dropping one would free no space there.
                 Need::Offered(source)
                     if !self.is_crowded(size) && !self.shares.spreads && self.make_room(source, size) =>
                 {
@@ -156,13 +156,13 @@ impl Pool {
         (self.pending_bundles + self.uncertified.len(), self.pending_bytes + self.uncertified_bytes)
     }
 
-    /// Returns whether the pool as a whole has no room for a bundle of this size.
+    /// Returns whether the pool as a whole has no space for a bundle of this size.
     fn is_crowded(&self, size: usize) -> bool {
         let (bundles, bytes) = self.waiting();
         bundles >= self.max_bundles || bytes + size > self.max_bytes
     }
 
-    /// Returns whether there is room for a bundle of this size for its need.
+    /// Returns whether there is space for a bundle of this size for its need.
     fn has_room(&mut self, need: Need, size: usize) -> bool {
         match need {
             Need::Offered(source) => {
@@ -178,15 +178,15 @@ impl Pool {
         }
     }
 
-    /// Returns whether a client's source has room for a bundle of this size, in a pool that is not crowded.
+    /// Returns whether a client's source may add a bundle of this size, in a pool that is not full.
     fn has_room_for(&mut self, source: Source, size: usize) -> bool {
         let (bundles, bytes) = self.waiting();
         let unplaced = if self.certifies { self.uncertified_of(source) } else { 0 };
         self.lanes.have_room(source, size + unplaced, (self.max_bundles - bundles, self.max_bytes - bytes))
     }
 
-    /// Drops the newest pending bundle of the largest lane in a source's crowd, if far more is pending there than for
-    /// the source. The client of that bundle sends it again later if it is still connected.
+    /// Drops the newest pending bundle of the largest lane in a source's group, if far more is pending there than for
+    /// the source. The client of that bundle resends it later if it is still connected.
     fn make_room(&mut self, source: Source, size: usize) -> bool {
         let Some(lane) = self.lanes.larger(source, size) else { return false };
         let Some(slot) = self.lanes.newest(lane) else { return false };
@@ -219,7 +219,7 @@ impl Pool {
         self.totals.discard(&entry);
     }
 
-    /// Forgets a bundle that is pending and that no block refers to: its agreement failed, and nothing repeats it.
+    /// Forgets a pending bundle to which no block refers: its agreement failed, and nothing repeats it.
     pub fn forget(&mut self, digest: &Digest) {
         let is_free = |entry: &Held| entry.is_pending() && entry.proposals == 0;
         if let Some(slot) = self.entries.find(digest).filter(|slot| self.entries.at(*slot).is_some_and(is_free)) {
@@ -227,8 +227,7 @@ impl Pool {
         }
     }
 
-    /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
-    /// links.
+    /// Handles the loss of a client's link. Its bundles stay pending, in its address's lane for closed links.
     pub fn leave(&mut self, source: Source) {
         self.leave_uncertified(source);
         let Some((joined, slots)) = self.lanes.leave(source) else { return };
@@ -238,7 +237,7 @@ impl Pool {
         }
     }
 
-    /// Returns the address of the client's link over which a bundle arrived, if any.
+    /// Returns the address of the client's link on which a bundle arrived, if any.
     pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
         self.entries.get(digest)?.source.crowd()
     }
@@ -276,7 +275,7 @@ impl Pool {
         }
     }
 
-    /// Prepares for lookups of these bundles. Without it, each would wait for memory.
+    /// Prefetches the entries of these bundles. Without this, each lookup would wait for memory.
     pub fn warm(&self, digests: impl IntoIterator<Item = Digest>) {
         self.entries.warm(digests);
     }
@@ -291,17 +290,17 @@ impl Pool {
         self.entries.get(digest).map(|entry| &entry.bundle)
     }
 
-    /// Returns whether a bundle is here and executed.
+    /// Returns whether a bundle is in the pool and executed.
     pub fn is_executed(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(|entry| entry.executed)
     }
 
-    /// Returns whether a bundle is here and not executed.
+    /// Returns whether a bundle is in the pool and not executed.
     pub fn is_waiting(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(|entry| !entry.executed)
     }
 
-    /// Returns whether a bundle is here and no block of the current branch refers to it yet.
+    /// Returns whether a bundle is in the pool and no block of the current branch refers to it yet.
     pub fn is_pending(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(Held::is_pending)
     }
@@ -315,7 +314,8 @@ impl Pool {
         self.pending_commands
     }
 
-    /// Returns what is here and not executed of what this replica's clients sent to it, and what was executed.
+    /// Returns the totals of bundles from this replica's clients that are in the pool and not executed, and of executed
+    /// bundles.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -325,13 +325,13 @@ impl Pool {
         self.pending_bytes
     }
 
-    /// Returns the number of bundles that are here and not executed, proposed or not.
+    /// Returns the number of bundles that are not executed, proposed or not.
     pub fn open_bundles(&self) -> usize {
         self.open_bundles
     }
 
     /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): as many as fit, but at
-    /// least one if any is pending and there is room for a command. They stay pending until a block refers to them.
+    /// least one if any is pending and the block may contain a command. They stay pending until a block refers to them.
     pub fn select(&self, room: Room) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
         if room.commands == 0 {
@@ -352,8 +352,8 @@ impl Pool {
         selected
     }
 
-    /// Returns the pending bundles that would be proposed next, at most `most` and at most as many as fit into one
-    /// message. They stay pending.
+    /// Returns the pending bundles to be proposed next, at most `most` and at most as many as fit into one message.
+    /// They stay pending.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
         let mut bytes = 0;
         let in_order = self.lanes.in_order().map(|slot| self.entries.at(slot).expect(IS_HERE));
@@ -386,18 +386,18 @@ impl Pool {
         }
     }
 
-    /// Returns the bundle that would be proposed next.
+    /// Returns the bundle to be proposed next.
     pub fn oldest(&self) -> Option<Digest> {
         self.entries.at(self.lanes.first()?).map(Keyed::key)
     }
 
-    /// Records that a block of another leader in the tree refers to the bundle, which must be here unless storage is
-    /// certified.
+    /// Records that another leader's block in the tree refers to the bundle, which must be in the pool unless storage
+    /// is certified.
     pub fn on_proposal(&mut self, digest: &Digest) {
         self.refer_to(digest, Exit::Free);
     }
 
-    /// Records that a block of this replica in the tree refers to the bundle. The lane of its source pays for it.
+    /// Records that this replica's block in the tree refers to the bundle. The lane of its source pays for it.
     pub fn on_own_proposal(&mut self, digest: &Digest) {
         self.refer_to(digest, Exit::Proposed);
     }
@@ -409,7 +409,7 @@ impl Pool {
         }
     }
 
-    /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, at the
+    /// Records that a block that refers to the bundle is on an abandoned branch. The bundle is pending again, at the
     /// head of its lane, unless the current branch refers to it too.
     pub fn set_aside(&mut self, digest: &Digest) {
         let Some(slot) = self.entries.find(digest) else {
@@ -420,7 +420,7 @@ impl Pool {
         self.wait_again(slot);
     }
 
-    /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
+    /// Records that a block that refers to the bundle and was set aside is on the current branch again.
     pub fn taken_up(&mut self, digest: &Digest) {
         match self.claim(digest, Exit::Free) {
             Some(entry) => entry.aside -= 1,
@@ -428,7 +428,7 @@ impl Pool {
         }
     }
 
-    /// Removes the bundle from the pending ones, if it is pending. `None` if it is not here.
+    /// Removes the bundle from the pending ones, if it is pending. `None` if it is not in the pool.
     fn claim(&mut self, digest: &Digest, exit: Exit) -> Option<&mut Held> {
         let entry = self.entries.get_mut(digest)?;
         if let Some(place) = entry.place.take() {
@@ -499,8 +499,8 @@ impl Pool {
         bundle
     }
 
-    /// Records that a block of the current branch is executed without the bundle. If it is here, it is pending again
-    /// unless another block refers to it.
+    /// Records that a block of the current branch is executed without the bundle. If the bundle is in the pool, it is
+    /// pending again unless another block refers to it.
     pub fn on_void(&mut self, digest: &Digest) {
         match self.entries.contains(digest) {
             true => self.release(digest),
@@ -508,8 +508,8 @@ impl Pool {
         }
     }
 
-    /// Forgets all bundles except `needed`, which are pending afterwards. It is not known which of the others were
-    /// executed meanwhile; their clients have an answer by now, or send them again.
+    /// Forgets all bundles except `needed`, which are pending afterwards. It is unknown which of the others were
+    /// executed meanwhile; their clients have an answer by now, or resend them.
     pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
@@ -552,9 +552,9 @@ fn release(shares: &mut Shares, entry: &mut Held) {
     }
 }
 
-/// Notes that a client sent a bundle that is here. If it is pending, it moves to the lane of that client's link if it
-/// would be proposed earlier there. Otherwise it will wait there if it is pending again, unless a client sent it
-/// before.
+/// Records that a client sent a bundle that is already in the pool. A pending bundle moves to the lane of that client's
+/// link if it would be proposed earlier there. Otherwise it will use that lane if it becomes pending again, unless a
+/// client sent it before.
 fn hasten(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
     match entry.place {
         _ if source == Source::Unnamed => {}

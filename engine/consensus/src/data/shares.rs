@@ -1,29 +1,29 @@
-//! Shares of the pool: bounds on what the bundles of one peer, or of this replica's own clients, may take.
+//! Shares of the pool: bounds on the space for the bundles of one peer, or of this replica's own clients.
 
 use crate::config::Config;
 use crate::data::lanes::Source;
 use quorate_types::{Quorum, ReplicaId};
 
-/// The relays of all peers together may take 1/N of the pool.
+/// The relays of all peers together may use 1/N of the pool.
 const RELAYS_PART: usize = 2;
-/// What all replicas spread may take all of it. Each keeps to its share by refusing its clients.
+/// Spread bundles of all replicas may use 1/N of the pool. Each replica keeps to its share by refusing its clients.
 const SPREADS_PART: usize = 1;
 
-/// Reason to accept a bundle; it determines how much room the bundle may use.
+/// Reason for accepting a bundle; it determines how much space the bundle may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// A client wants it ordered. It is refused if the pool or the share of its source is full.
     Offered(Source),
-    /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
+    /// A peer relays it. Relays may use only a share of the pool, so that no single peer crowds out clients.
     Relayed(ReplicaId),
     /// A peer spreads it for its clients. Each spreader has the same share of the pool, and keeps to it by refusing its
     /// clients.
     Spread(ReplicaId),
-    /// f+1 replicas relayed it as the one that has waited longest at them: it is never refused.
+    /// f+1 replicas relayed it as their longest-waiting bundle: it is never refused.
     Owed,
     /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
-    /// pool's limit. So a flood of commands cannot keep a proposal from becoming whole, and a flood of proposals cannot
-    /// fill the memory.
+    /// pool's limit. So a flood of commands cannot keep a proposal incomplete, and a flood of proposals cannot exhaust
+    /// the memory.
     Proposed,
     /// It belongs to a certified block or to this replica's own block: it is never refused.
     Certified,
@@ -40,7 +40,7 @@ impl Need {
         }
     }
 
-    /// Returns whether a bundle that is about to expire is refused: no block names it yet.
+    /// Returns whether a bundle about to expire is refused because no block names it yet.
     pub(crate) fn refuses_late(self) -> bool {
         matches!(self, Need::Offered(_) | Need::Relayed(_) | Need::Spread(_) | Need::Owed)
     }
@@ -72,7 +72,7 @@ impl Shares {
         self.used.len() - 1
     }
 
-    /// Returns the share that a bundle counts against.
+    /// Returns the share to which a bundle is charged.
     pub fn of(&self, need: Need) -> Option<Share> {
         match need {
             Need::Offered(_) => self.spreads.then_some(self.peers() as Share),
@@ -81,12 +81,12 @@ impl Shares {
         }
     }
 
-    /// Returns the peer whose share this is.
+    /// Returns the peer to which a share belongs.
     pub fn peer(&self, share: Share) -> Option<ReplicaId> {
         (usize::from(share) < self.peers()).then_some(ReplicaId(share))
     }
 
-    /// Returns whether the share for a need has no room for another `size` bytes. It always has room for one bundle.
+    /// Returns whether the share for a need has no space for another `size` bytes. It always has space for one bundle.
     pub fn is_used_up(&self, need: Need, size: usize) -> bool {
         let Some(share) = self.of(need) else { return false };
         let part = if matches!(need, Need::Relayed(_)) { RELAYS_PART } else { SPREADS_PART };

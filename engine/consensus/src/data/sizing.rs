@@ -1,22 +1,22 @@
-//! How large the blocks of a leader are that sizes them itself.
+//! Block size of a leader that sizes its blocks itself.
 //!
-//! A leader proposes whatever waits, up to the limits that voters check, so blocks grow with the load, the distance and
-//! the number of replicas. One thing can make such a block too large: the commands that the leader itself must send
-//! with it. Their number follows the time that the leader's last blocks took to be certified.
+//! A leader proposes everything pending, up to the limits that voters check, so blocks grow with the load, the distance
+//! and the number of replicas. Only one thing can make such a block too large: the commands that the leader itself must
+//! send with it. Their limit follows the time that the leader's last blocks took to be certified.
 
 use crate::config::Config;
 use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Limit on the commands that travel with a leader's first block, in bytes. On a network card of 1 Gbit/s, 20 replicas
+/// Initial limit on the commands sent with a leader's block, in bytes. With a 1 Gbit/s network interface, 20 replicas
 /// take 40 ms to receive them.
 const INITIAL_CARRIED_BYTES: usize = 256 << 10;
-/// Least value of that limit.
+/// Minimum of that limit, in bytes.
 const MIN_CARRIED_BYTES: usize = 64 << 10;
-/// The limit grows at most by this factor at a time, and shrinks at most to half.
+/// Maximum factor by which the limit grows at a time; it shrinks at most to half.
 const MAX_GROWTH: u128 = 4;
-/// Maximum number of undecided proposals whose times are remembered. A pipeline with more of them measures fewer.
+/// Maximum number of undecided proposals whose times are recorded. A pipeline with more of them measures fewer.
 const MAX_IN_FLIGHT: usize = 64;
 
 /// A proposal that is not certified yet.
@@ -29,7 +29,7 @@ struct Sent {
 
 /// Limit on the commands that a leader sends with a block.
 pub struct Sizing {
-    /// Longest time from a proposal to its certificate that the leader aims at.
+    /// Target for the time from a proposal to its certificate.
     target: Duration,
     max_carried_bytes: usize,
     carried_bytes: usize,
@@ -75,8 +75,8 @@ impl Sizing {
         self.learn(largest.unwrap_or(0), None);
     }
 
-    /// Scales the limit by the target's ratio to the time that a block took; `None` if it took too long. A block far
-    /// below the limit says little about larger ones, and would not have been smaller under a lower limit.
+    /// Scales the limit by the ratio of the target to the time that a block took; `None` if it took too long. A block
+    /// far below the limit says little about larger ones, and would not have been smaller under a lower limit.
     fn learn(&mut self, carried_bytes: usize, took: Option<Duration>) {
         if carried_bytes >= self.carried_bytes / 2 {
             let carried = carried_bytes as u128;
@@ -89,7 +89,7 @@ impl Sizing {
 
     /// Checks the invariants after a step.
     pub fn invariants(&self) {
-        assert!(self.carried_bytes <= self.max_carried_bytes, "a leader's own limit is at most that of every voter");
+        assert!(self.carried_bytes <= self.max_carried_bytes, "a leader's own limit does not exceed any voter's limit");
         assert!(self.in_flight.len() <= MAX_IN_FLIGHT, "proposals in flight are bounded");
     }
 }

@@ -1,4 +1,4 @@
-//! The protocols: the interface between a protocol and the shell around it, and one folder for each family.
+//! The protocols: the interface between a protocol and the surrounding shell, and one folder per family.
 
 pub mod basic;
 pub mod chained;

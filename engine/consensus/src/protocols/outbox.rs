@@ -17,7 +17,7 @@ pub struct Outbox<M> {
     pub(crate) whole: Vec<Digest>,
     pub(crate) dropped: BTreeMap<Drop, u64>,
     pub(crate) records: u64,
-    /// Whether this step ends the replica.
+    /// Whether this step stops the replica.
     halted: bool,
     /// Record of the last statement.
     promised: Option<RecordId>,
@@ -42,7 +42,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Sends a message that waits for no record.
+    /// Sends a message that depends on no record.
     pub fn send(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: false });
     }
@@ -56,7 +56,7 @@ impl<M: Message> Outbox<M> {
         id
     }
 
-    /// Notes a record that is in the journal, or will be.
+    /// Registers a record that is in the journal, or will be.
     pub(crate) fn note(&mut self, id: RecordId, record: &Record) {
         if let Record::Promise(promise) = record {
             self.promised = Some(id);
@@ -67,7 +67,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Drops the reservation, because a summary may cut off its record; the records that follow renew it.
+    /// Drops the reservation, because a summary may remove its record; the records that follow renew it.
     pub(crate) fn forget_reservation(&mut self) {
         self.reservation = None;
     }
@@ -105,14 +105,14 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Journals a message that may have to be sent again.
+    /// Journals a message that may have to be resent.
     pub fn keep_message(&mut self, message: &M) {
         let mut out = Encoder::with_capacity(512);
         message.encode(&mut out);
         self.persist(Record::Message(out.finish()));
     }
 
-    /// Adds copies of each message of the protocol, behind it, for links that lose messages. The loopback loses none.
+    /// Adds copies of each protocol message, after it, for links that lose messages. The loopback loses none.
     pub(crate) fn copy_messages(&mut self, copies: Copies) {
         for action in std::mem::take(&mut self.actions) {
             let again = match &action {
@@ -139,23 +139,23 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Send { to, message, after: Some(after), sign });
     }
 
-    /// Sends an earlier statement again, signed. Waits for the last statement's record, in case the earlier one is not
+    /// Resends an earlier statement, signed. Waits for the last statement's record, in case the earlier one is not
     /// durable yet.
     pub fn recast(&mut self, to: To, message: M) {
         self.recast_envelope(to, Envelope::Protocol(message));
     }
 
-    /// Sends an earlier statement again that is not a message of the protocol.
+    /// Resends an earlier statement that is not a message of the protocol.
     pub(crate) fn recast_envelope(&mut self, to: To, message: Envelope<M>) {
         self.actions.push(Action::Send { to, message, after: self.promised, sign: true });
     }
 
-    /// Sends an earlier statement again, without a signature.
+    /// Resends an earlier statement, without a signature.
     pub fn recast_unsigned(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: false });
     }
 
-    /// Queues a vote that was part of a message for counting.
+    /// Queues a vote from a message for counting.
     pub fn count(&mut self, vote: Vote) {
         self.votes.push(vote);
     }
@@ -169,14 +169,14 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Arm { timer, after });
     }
 
-    /// Ends the replica. The rest of the step has no effect; see [`Outbox::fall_silent`].
+    /// Stops the replica. The rest of the step has no effect; see [`Outbox::fall_silent`].
     pub fn halt(&mut self, why: Halt) {
         self.halted = true;
         self.actions.push(Action::Halt(why));
     }
 
-    /// Drops everything that others could notice, if this step ends the replica: it may have spoken in the same step
-    /// before it learned that its state is wrong.
+    /// Drops all externally visible actions, if this step stops the replica: it may have sent messages earlier in the
+    /// step, before it detected that its state is wrong.
     pub(crate) fn fall_silent(&mut self) {
         if std::mem::take(&mut self.halted) {
             self.actions.retain(|action| matches!(action, Action::Halt(_) | Action::Mark(_) | Action::Accuse(_)));
@@ -188,13 +188,13 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Mark(mark));
     }
 
-    /// Counts and records a message that is ignored.
+    /// Counts and records an ignored message.
     pub fn drop_message(&mut self, from: ReplicaId, why: Drop) {
         *self.dropped.entry(why).or_default() += 1;
         self.mark(Mark::Dropped { from, why });
     }
 
-    /// Sends waiting bundles to replicas that should propose them, or have them proposed.
+    /// Sends pending bundles to replicas that should propose them, or have them proposed.
     pub fn relay(&mut self, to: To, bundles: Vec<Bundle>) {
         if !bundles.is_empty() {
             self.actions.push(Action::Send { to, message: Envelope::Relay(bundles), after: None, sign: false });

@@ -1,4 +1,4 @@
-//! State that every protocol works with.
+//! State shared by all protocols.
 
 use crate::config::{Config, Dissemination};
 use crate::data::alone::Alone;
@@ -25,12 +25,12 @@ pub struct Parts {
     pub genesis: Certificate,
     /// Block tree, pool and pending fetches.
     pub store: Store,
-    /// Everything this replica has bound itself to.
+    /// All commitments of this replica.
     pub safety: Safety,
     pub pacemaker: Pacemaker,
-    /// Tracks whether the leader passes over waiting commands.
+    /// Detects a leader that passes over pending commands.
     pub fairness: Fairness,
-    /// Decides which bundles travel with proposals.
+    /// Selects the bundles sent along with proposals.
     pub alone: Alone,
     pub leaders: LeaderElection,
     /// Votes, except those on checkpoints.
@@ -48,14 +48,14 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns whether a block names no more bundles than the configuration allows, and certificates of their storage
-    /// only if there are any.
+    /// Returns whether a block names no more bundles than the configuration allows, and names storage certificates only
+    /// if these are in use.
     pub fn may_propose(&self, block: &Block) -> bool {
         let certified = self.config.dissemination.is_certified();
         block.payload.len() <= self.config.batch.max_commands() && (certified || block.covers().is_empty())
     }
 
-    /// Returns the bundles that travel with the proposal of a block.
+    /// Returns the bundles sent along with the proposal of a block.
     pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
         let pool = &self.store.pool;
         match self.config.dissemination {

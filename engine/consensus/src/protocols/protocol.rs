@@ -1,4 +1,4 @@
-//! The interface between a protocol and the shell around it.
+//! The interface between a protocol and the surrounding shell.
 
 use crate::facts::Facts;
 use crate::protocols::parts::Parts;
@@ -24,7 +24,7 @@ pub enum Admission {
     CheckSigned(Vec<Certificate>, Vec<Vote>),
 }
 
-/// Event that the shell delivers to a protocol.
+/// Event that the shell passes to a protocol.
 #[derive(Debug)]
 pub enum Event<M> {
     Start,
@@ -44,9 +44,9 @@ pub enum Event<M> {
     Timeout(Timer),
     /// This many new commands arrived.
     Work(usize),
-    /// A block is complete: its ancestors and bundles are here.
+    /// A block is complete: its ancestors and bundles have arrived.
     Whole(Digest),
-    /// A bundle arrived for which the execution of final blocks has waited.
+    /// A bundle arrived that the execution of final blocks was waiting for.
     Supplied,
     /// A peer answered with a verified standing.
     Shown {
@@ -55,18 +55,18 @@ pub enum Event<M> {
     },
 }
 
-/// Protocol-specific part of the journal; blocks and commits have been restored to the shared parts already.
+/// Protocol-specific part of the journal; blocks and commits have already been restored in the shared parts.
 #[derive(Debug)]
 pub enum Recalled<'a, M> {
-    /// A statement of this replica, which [`Safety`](crate::voting::safety::Safety) has restored already.
+    /// A statement of this replica, which [`Safety`](crate::voting::safety::Safety) has already restored.
     Promise(&'a Promise),
     /// A certificate on which its statements were based.
     Certificate(Certificate),
-    /// A message that may have to be sent again, its own (then unsigned) or a peer's.
+    /// A message that may have to be resent: the replica's own (then unsigned) or a peer's.
     Message(M),
-    /// Evidence of how far peers had come.
+    /// Evidence of peers' progress.
     Standing(Standing),
-    /// All that this replica claims to have been prepared; see [`Record::Claims`].
+    /// All blocks that this replica claims to be prepared; see [`Record::Claims`].
     Claims(Vec<Certificate>),
 }
 
@@ -74,23 +74,25 @@ pub enum Recalled<'a, M> {
 pub trait Protocol: Send {
     type Message: Message;
     const FACTS: Facts;
-    /// Screens a message cheaply and without side effects; `from` is in the committee.
+    /// Screens a message cheaply and without side effects; `from` is a committee member.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
     fn handle(&mut self, event: Event<Self::Message>, turn: &mut Turn<'_, Self::Message>);
     /// Moves to a higher view without evidence that it has begun; see [`Replica::force_view`].
     fn force_view(&mut self, view: View, turn: &mut Turn<'_, Self::Message>);
-    /// Restores one journal entry. Entries come in journal order and before [`Event::Start`], which resumes from there.
+    /// Restores one journal entry. Entries are passed in journal order and before [`Event::Start`], which resumes from
+    /// there.
     fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
-    /// Returns the records that open a truncated journal, besides the promises and the uncommitted blocks.
+    /// Returns the records at the beginning of a truncated journal, in addition to the promises and the uncommitted
+    /// blocks.
     fn summary(&self, parts: &Parts) -> Vec<Record>;
-    /// Returns the evidence that shows peers which view this replica is in.
+    /// Returns the evidence that proves this replica's view to peers.
     fn standing(&self, parts: &Parts) -> Standing;
     /// Returns an upper bound on the views in which any replica can have voted, given one honest replica's verified
     /// standing. `None` if the standing is inconsistent.
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
     /// Returns the leader of the current view, or `None` while it cannot be determined.
     fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
-    /// Returns how long clients' frames may stay unread for the sake of fewer wake-ups; `None` if they are needed now.
+    /// Returns how long clients' frames may stay unread to reduce wake-ups; `None` if they are needed now.
     fn patience(&self, _now: Time, _parts: &Parts) -> Option<Duration> {
         None
     }
@@ -104,7 +106,7 @@ pub trait Protocol: Send {
     }
     /// Asserts the protocol's invariants; runs after every step.
     fn invariants(&self, parts: &Parts);
-    /// Returns the duties of leaders. Blocks record whether leaders met them.
+    /// Returns the duties of leaders. Blocks record whether leaders performed them.
     fn duties() -> Duties {
         Duties::default()
     }

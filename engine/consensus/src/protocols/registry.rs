@@ -1,9 +1,9 @@
-//! The only list of the protocols. Everything that exists once per protocol is generated from it, including tests.
+//! The only list of protocols. Everything that exists once per protocol is generated from it, including tests.
 
 /// Calls a macro with the list of protocols, after any tokens for the macro itself: `every_protocol!((path::of) given)`
 /// expands to `path::of! { [given] chained { file: Rules, .. } others { name: Kind = engine, .. } }`.
 ///
-/// A chained protocol is listed by its file in `chained/rules` and its rules, which share their name with its
+/// A chained protocol is listed by its file in `chained/rules` and its rules, which have the same name as its
 /// [`ProtocolKind`](crate::facts::ProtocolKind). Any other protocol is listed with its engine.
 #[macro_export]
 macro_rules! every_protocol {
@@ -37,7 +37,7 @@ macro_rules! each_protocol {
     };
 }
 
-/// Runs work that is generic in the protocol: `dispatch!(kind, work)` expands to `work.run(make)` for that kind.
+/// Calls a generic function for a protocol: `dispatch!(kind, work)` expands to `work.run(make)` for that kind.
 #[macro_export]
 macro_rules! dispatch {
     ([$of:expr, $work:expr] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $engine:ty,)+ }) => {

@@ -13,7 +13,7 @@ use crate::voting::safety::Ballot;
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Time, View, Vote};
 use std::sync::Arc;
 
-/// One event's time, the state that all protocols share, and the actions so far.
+/// One event's time, the state shared by all protocols, and the actions so far.
 pub struct Turn<'a, M> {
     pub now: Time,
     pub parts: &'a mut Parts,
@@ -30,8 +30,8 @@ impl<M: Message> Turn<'_, M> {
         self.parts.store.committed()
     }
 
-    /// Casts a ballot: makes its promise and the block it is on durable, signs the vote, wraps it in a message and
-    /// sends it, in this order.
+    /// Casts a ballot: makes its promise and its block durable, signs the vote, wraps it in a message and sends it, in
+    /// this order.
     pub fn cast(&mut self, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
         self.cast_in_envelope(ballot, to, |vote| Envelope::Protocol(wrap(vote)));
     }
@@ -43,8 +43,8 @@ impl<M: Message> Turn<'_, M> {
     }
 
     /// Casts the ballot of a proposal to all. The proposal need not wait for its own record if this replica's statement
-    /// in the previous view is durable, because that reserves the view. The block then does not wait for its proposer's
-    /// disk before it reaches the voters' disks.
+    /// in the previous view is durable, because that statement reserves the view. So the block reaches the voters'
+    /// disks without waiting for its proposer's disk.
     pub fn cast_proposal(&mut self, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
         let reservation = self.out.reservation(ballot.subject().view);
         let own = self.promise(ballot);
@@ -60,7 +60,7 @@ impl<M: Message> Turn<'_, M> {
         self.out.send_after(after, to, message, false);
     }
 
-    /// Journals the block that a ballot is on, and the ballot's promise. Returns the record of the promise.
+    /// Journals the block of a ballot, and the ballot's promise. Returns the record of the promise.
     fn promise(&mut self, ballot: &Ballot) -> RecordId {
         self.keep_block(&ballot.subject().digest);
         self.out.persist(Record::Promise(self.parts.safety.promise(ballot)))
@@ -73,13 +73,13 @@ impl<M: Message> Turn<'_, M> {
         }
     }
 
-    /// Adds a block to the store; the protocol learns of it once it is complete.
+    /// Adds a block to the store; the protocol is notified once it is complete.
     pub fn offer(&mut self, block: Arc<Block>, source: ReplicaId) -> Taken {
         let Parts { store, leaders, .. } = &mut *self.parts;
         store.offer(self.now, block, source, leaders, &mut self.out.whole)
     }
 
-    /// Adds a bundle that came with a proposal to the store.
+    /// Adds a bundle that arrived with a proposal to the store.
     pub fn supply(&mut self, bundle: Bundle) {
         let Parts { store, leaders, .. } = &mut *self.parts;
         store.supply_for(bundle, Need::Proposed, leaders, &mut self.out.whole);
@@ -139,15 +139,15 @@ impl<M: Message> Turn<'_, M> {
         true
     }
 
-    /// Commits every block up to `digest`, as far as their bundles are here; [`Turn::deliver`] commits the rest.
-    /// Returns false if that contradicts the committed blocks.
+    /// Commits every block up to `digest`, as far as their bundles have arrived; [`Turn::deliver`] commits the rest.
+    /// Returns false if this contradicts the committed blocks.
     pub fn commit(&mut self, digest: &Digest) -> bool {
         let goes_on = self.parts.store.decide(digest);
         self.deliver();
         goes_on
     }
 
-    /// Commits the final blocks whose bundles are here, in order.
+    /// Commits the final blocks whose bundles have arrived, in order.
     pub fn deliver(&mut self) {
         let path = self.parts.store.deliverable();
         let Some((height, digest)) = path.last().map(|block| (block.height, block.digest())) else { return };
@@ -166,7 +166,7 @@ impl<M: Message> Turn<'_, M> {
         }
     }
 
-    /// Relays waiting bundles, preceded by the proof that they may be proposed, if they need one.
+    /// Relays pending bundles, preceded by the proof that they may be proposed, if they need one.
     pub fn relay(&mut self, to: To, bundles: Vec<Bundle>) {
         if self.parts.config.dissemination.is_certified() {
             let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
@@ -177,8 +177,8 @@ impl<M: Message> Turn<'_, M> {
         self.out.relay(to, bundles);
     }
 
-    /// Shows peers the certificates that a block names, which is proposed to them next. Replicas that signed one do not
-    /// rely on it.
+    /// Sends peers the certificates named by a block that is about to be proposed to them. Replicas that signed one do
+    /// not rely on it.
     pub fn show_covers(&mut self, to: To, block: &Block) {
         if !self.parts.config.dissemination.is_certified() {
             return;

@@ -1,10 +1,11 @@
-//! Bundles of final blocks that nobody has: signatures of absence, and the certificates that make bundles void.
+//! ! Missing bundles of final blocks: signatures that a replica lacks a bundle, and the certificates that make a bundle
+//! void.
 //!
 //! A replica whose execution has waited long for bundles signs that it lacks them ([`Domain::Absent`]). A quorum of
 //! such signatures makes a bundle of one block void: every replica executes the block without it. As long as at most f
-//! replicas lie or have lost their disks, f+1 honest ones keep each bundle, so no such quorum exists. A replica that
-//! has signed takes the bundle only once f+1 replicas have shown it, so one late copy does not split those that signed.
-//! The argument is in `docs/adr/093-absence-certificates.md`.
+//! replicas lie or have lost their disks, f+1 honest replicas keep each bundle, so no such quorum exists. A replica
+//! that has signed accepts the bundle only once f+1 replicas have shown it, so that a single late copy does not split
+//! the replicas that signed. For the proof see `docs/adr/093-absence-certificates.md`.
 
 use crate::config::Config;
 use crate::voting::tally::{Counting, Tally};
@@ -12,22 +13,22 @@ use quorate_types::{Block, Certificate, Digest, Domain, Height, Quorum, ReplicaI
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A replica signs that it lacks a bundle after this many times `fetch_retry_ms`, 10 s by default. In that time it asks
-/// each other replica several times.
+/// A replica signs that it lacks a bundle after this many times `fetch_retry_ms`: 10 s by default. During that time it
+/// asks each peer several times.
 const PATIENCE_RETRIES: u32 = 100;
-/// In a large committee, each other replica is asked at least this many times first.
+/// In a large committee, each peer is asked at least this many times first.
 const MIN_ROUNDS: u32 = 5;
-/// A signature is repeated after 1/N of the patience, then after twice as long each time, up to the patience.
+/// A signature is first repeated after 1/N of the patience, then at intervals that double up to the patience.
 const FIRST_REPEAT_DIVISOR: u32 = 8;
-/// Maximum number of bundles of a block that a replica signs at a time. The others follow.
+/// Maximum number of bundles per block for which a replica signs at a time. The others follow later.
 pub const MAX_SIGNED: usize = 64;
-/// Maximum number of void bundles of blocks that are kept. Further certificates are taken later.
+/// Maximum number of void bundles kept for blocks. Further certificates are accepted later.
 const MAX_VOIDS: usize = 1 << 16;
 
-/// Bundle of a final block: the block's height and the bundle's position in it.
+/// Bundle of a final block, given by the block's height and the bundle's position in the block.
 type Place = (Height, u64);
 
-/// Returns the statement that a replica lacks a bundle of a final block. Its view is the bundle's position.
+/// Returns the statement that a replica lacks a bundle of a final block. The statement's view is the bundle's position.
 pub fn absence(block: &Block, position: usize) -> Subject {
     block_absence(block.height, block.digest(), position as u64)
 }
@@ -40,10 +41,10 @@ fn place(subject: &Subject) -> Place {
     (subject.height, subject.view.0)
 }
 
-/// The first final block whose execution waits.
+/// First final block whose execution waits.
 struct Waiting {
     block: Digest,
-    /// When to sign, or to repeat the signatures.
+    /// When to sign or to repeat the signatures.
     due: Time,
     pause: Duration,
 }
@@ -53,17 +54,17 @@ pub struct Absence {
     quorum: Quorum,
     patience: Duration,
     waiting: Option<Waiting>,
-    /// Bundles that this replica signed that it lacks.
+    /// Bundles for which this replica has signed that it lacks them.
     signed: BTreeMap<Place, (Subject, Digest)>,
-    /// Replicas that have shown each of them since.
+    /// Replicas that have shown each of these bundles since.
     shown: BTreeMap<Digest, Signers>,
-    /// Certificates of absence of blocks that are not executed, or are kept.
+    /// Absence certificates of blocks that are not executed yet or are kept.
     voids: BTreeMap<Place, Certificate>,
-    /// Number of bundles executed as void, and the last one with the height of its block.
+    /// Number of bundles executed as void, and the last of them with the height of its block.
     executed: (u64, Option<(Height, Digest)>),
-    /// Those that were not reported yet.
+    /// Void bundles that were not reported yet.
     fresh: Vec<(Height, Digest)>,
-    /// Signatures about the first final block that waits.
+    /// Signatures about the first final block whose execution waits.
     pub tally: Tally,
 }
 
@@ -94,7 +95,7 @@ impl Absence {
         self.waiting.as_ref().map(|waiting| waiting.due)
     }
 
-    /// Notes the first final block whose execution waits, if any. Returns whether to sign now.
+    /// Records the first final block whose execution waits, if any. Returns whether to sign now.
     pub fn is_due(&mut self, now: Time, stuck: Option<Digest>) -> bool {
         let Some(block) = stuck else {
             self.waiting = None;
@@ -113,8 +114,8 @@ impl Absence {
         true
     }
 
-    /// Notes that this replica signs that it lacks a bundle, or has signed it before a restart. Returns false if it is
-    /// known.
+    /// Records that this replica signs, or signed before a restart, that it lacks a bundle. Returns false if this was
+    /// already recorded.
     pub fn sign(&mut self, subject: Subject, bundle: Digest) -> bool {
         self.shown.entry(bundle).or_default();
         self.signed.insert(place(&subject), (subject, bundle)).is_none()
@@ -125,7 +126,7 @@ impl Absence {
         self.signed.values().map(|(subject, _)| subject)
     }
 
-    /// Notes that a replica shows a bundle. Returns whether this replica may take it.
+    /// Records that a replica shows a bundle. Returns whether this replica may accept it.
     pub fn may_take(&mut self, from: ReplicaId, bundle: &Digest) -> bool {
         if let Some(shown) = self.shown.get_mut(bundle) {
             shown.insert(from);
@@ -133,13 +134,13 @@ impl Absence {
         !self.refuses(bundle)
     }
 
-    /// Returns whether this replica must not take a bundle, since it has signed that it lacks it, and too few others
+    /// Returns whether this replica must not accept a bundle, because it has signed that it lacks it and too few others
     /// have shown it.
     pub fn refuses(&self, bundle: &Digest) -> bool {
         !self.shown.is_empty() && self.shown.get(bundle).is_some_and(|shown| shown.len() < self.quorum.weak())
     }
 
-    /// Notes that the journal shows that this replica took a bundle.
+    /// Records that this replica has accepted a bundle, according to its journal.
     pub fn took(&mut self, bundle: &Digest) {
         self.shown.remove(bundle);
     }
@@ -149,17 +150,17 @@ impl Absence {
         !self.voids.is_empty() && self.voids.contains_key(&(height, position as u64))
     }
 
-    /// Returns the certificate of a statement of absence.
+    /// Returns the certificate for an absence statement.
     pub fn certificate(&self, subject: &Subject) -> Option<&Certificate> {
         self.voids.get(&place(subject)).filter(|certificate| certificate.subject == *subject)
     }
 
-    /// Returns the certificates about a block.
+    /// Returns the absence certificates for a block.
     pub fn certificates(&self, height: Height) -> impl Iterator<Item = &Certificate> {
         self.voids.range((height, 0)..=(height, u64::MAX)).map(|(_, certificate)| certificate)
     }
 
-    /// Returns all certificates of blocks above a height.
+    /// Returns the absence certificates for all blocks above a height.
     pub fn certificates_above(&self, height: Height) -> impl Iterator<Item = &Certificate> {
         self.voids.range((height.next(), 0)..).map(|(_, certificate)| certificate)
     }
@@ -172,12 +173,12 @@ impl Absence {
         self.voids.len() < MAX_VOIDS
     }
 
-    /// Adds a verified certificate. Returns false if it is known.
+    /// Adds a verified certificate. Returns false if it was already known.
     pub fn add(&mut self, certificate: Certificate) -> bool {
         self.voids.insert(place(&certificate.subject), certificate).is_none()
     }
 
-    /// Notes that a block is executed without a bundle.
+    /// Records that a block is executed without a bundle.
     pub fn execute(&mut self, height: Height, bundle: Digest) {
         self.executed = (self.executed.0 + 1, Some((height, bundle)));
         self.fresh.push((height, bundle));
@@ -188,7 +189,8 @@ impl Absence {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Returns how many bundles were executed as void in this life, and the last one with the height of its block.
+    /// Returns the number of bundles executed as void since the start, and the last of them with the height of its
+    /// block.
     pub fn executed(&self) -> (u64, Option<(Height, Digest)>) {
         self.executed
     }
@@ -205,7 +207,7 @@ impl Absence {
         }
     }
 
-    /// Forgets the certificates about blocks up to a height, which are no longer kept.
+    /// Forgets the certificates about blocks up to a height, as those blocks are no longer kept.
     pub fn forget_up_to(&mut self, height: Height) {
         if !self.voids.is_empty() {
             self.voids = self.voids.split_off(&(height.next(), 0));

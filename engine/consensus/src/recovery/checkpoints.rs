@@ -1,9 +1,8 @@
-//! Checkpoints: at a fixed interval of blocks, replicas vote on the state they have executed, and a quorum of votes
-//! makes a certificate.
+//! ! Checkpoints: at a fixed interval of blocks, replicas vote on the state that they have executed, and a quorum of
+//! votes makes a certificate.
 //!
-//! The certificate tells a replica that agreement no longer needs anything older (PBFT then discards its votes), and
-//! tells a lagging replica what the correct state is. The states of some checkpoints are kept, and can be fetched from
-//! any replica that has them.
+//! With the certificate, agreement no longer needs anything older (PBFT then discards its votes), and a lagging replica
+//! knows the correct state. The states of some checkpoints are kept and can be fetched from any replica that has them.
 
 use crate::config::Config;
 use crate::drops::Drop;
@@ -11,7 +10,7 @@ use crate::voting::tally::{Counting, Tally};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;
 
-/// Number of certified states kept for lagging replicas. A replica may already be fetching the last but one.
+/// Number of certified states kept for lagging replicas: two, because a replica may still be fetching the older one.
 pub const MAX_STATES_KEPT: usize = 2;
 /// Maximum number of certificates that wait until this replica reaches their checkpoint. The oldest one is evicted.
 const MAX_AWAITED: usize = 64;
@@ -19,15 +18,15 @@ const MAX_AWAITED: usize = 64;
 /// Checkpoints that a replica knows: votes, certificates and the states it keeps.
 pub struct Checkpoints {
     interval: u64,
-    /// Number of heights above the committed one for which votes of others are counted.
+    /// Number of heights above the committed height for which the votes of others are counted.
     ahead: u64,
-    /// Votes on checkpoints: each voter has one for each height.
+    /// Votes on checkpoints, one per voter and height.
     pub tally: Tally,
     stable: Certificate,
-    /// State digests executed above the last stable checkpoint, and whether the state is kept there.
+    /// State digests of the checkpoints executed above the last stable one, and whether each state is kept.
     executed: BTreeMap<Height, (Digest, bool)>,
-    /// Certificates, other than the newest, of checkpoints that this replica has not reached. While it digests a large
-    /// state, a quorum may finish that state and the next one.
+    /// Certificates, other than the newest, of checkpoints that this replica has not reached. While it hashes a large
+    /// state, a quorum may finish that checkpoint and the next one.
     awaited: BTreeMap<Height, Certificate>,
     /// The last checkpoint that this replica reached.
     last_executed: Height,
@@ -35,14 +34,14 @@ pub struct Checkpoints {
     offered: Vec<Certificate>,
 }
 
-/// Relevance of a checkpoint certificate to the replica that receives it.
+/// Meaning of a checkpoint certificate for the replica that receives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// No comparison: a newer checkpoint is known, or none yet.
+    /// Nothing to compare: a newer checkpoint is known, or none yet.
     Old,
-    /// Stable: nothing executed here contradicts it, and the state is not kept here.
+    /// Stable: it does not contradict the state executed here, and that state is not kept here.
     Stable,
-    /// The state is kept here and is the newest on offer.
+    /// The state is kept here and is the newest that this replica offers.
     Kept,
     /// It contradicts the state executed here.
     Diverged(Height),
@@ -69,7 +68,7 @@ impl Checkpoints {
         &self.stable
     }
 
-    /// Returns whether a checkpoint follows the block at `height`.
+    /// Returns whether the block at `height` is followed by a checkpoint.
     pub fn is_due(&self, height: Height) -> bool {
         height.0.is_multiple_of(self.interval)
     }
@@ -79,12 +78,12 @@ impl Checkpoints {
         self.offered.last()
     }
 
-    /// Returns the height above which blocks are needed by replicas that fetch a state kept here.
+    /// Returns the height above which blocks are still needed by replicas that fetch a state kept here.
     pub fn needed_above(&self) -> Height {
         self.offered.first().map(|certificate| certificate.subject.height).unwrap_or_default()
     }
 
-    /// Returns the reason for not counting a vote, if there is one.
+    /// Returns the reason for not counting a vote, or `None` if it counts.
     pub fn refuses(&self, from: ReplicaId, vote: &Vote, committed: Height) -> Option<Drop> {
         let height = vote.subject.height;
         if vote.voter != from {
@@ -106,8 +105,8 @@ impl Checkpoints {
         domain == Domain::Checkpoint && view == View(0) && height > Height(0) && self.is_due(height)
     }
 
-    /// Records the state after executing `height`. Returns the relevance of the certificate for this height, if there
-    /// is one.
+    /// Records the state after the execution of `height`. Returns the meaning of the certificate for this height, if
+    /// there is one.
     pub fn on_execution(&mut self, height: Height, state: Digest, kept: bool) -> Meaning {
         self.tally.forget_up_to(Height(height.0.saturating_sub(self.ahead)));
         self.executed = self.executed.split_off(&Height(height.0.saturating_sub(self.ahead)));
@@ -119,7 +118,7 @@ impl Checkpoints {
         stable.or(awaited).map_or(Meaning::Old, |certificate| self.compare(certificate))
     }
 
-    /// Takes in a verified checkpoint certificate.
+    /// Handles a verified checkpoint certificate.
     pub fn raise(&mut self, certificate: Certificate) -> Meaning {
         if !self.is_one(&certificate.subject) || certificate.subject.height <= self.stable.subject.height {
             return Meaning::Old;

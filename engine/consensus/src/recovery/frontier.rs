@@ -1,4 +1,4 @@
-//! State that a replica needs, in addition to the application's, to continue from a committed block without its
+//! ! State that a replica needs, in addition to the application's, to continue from a committed block without its
 //! ancestors.
 
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Maximum number of blocks in a frontier.
 const MAX_FRONTIER_BLOCKS: usize = 1 << 16;
 
-/// The last committed blocks, as many as leader election looks back on, oldest first, each with its candidates for
-/// leader. Replicas that committed the same chain have equal frontiers.
+/// The last committed blocks that leader election looks back on, oldest first, each with its candidates for leader.
+/// Replicas that committed the same chain have equal frontiers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frontier(Vec<(Arc<Block>, Arc<[ReplicaId]>)>);
 
@@ -74,7 +74,7 @@ impl Frontier {
     }
 }
 
-/// Omits the proofs of the certificates in the blocks, in which honest replicas may differ.
+/// Omits the proofs of the certificates in the blocks, because they may differ between honest replicas.
 impl Wire for Frontier {
     fn encode(&self, out: &mut Encoder) {
         out.put_count(self.0.len());

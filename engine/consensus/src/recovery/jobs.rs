@@ -1,6 +1,7 @@
-//! Jobs that a device of the host is working on, in the order in which they were issued.
+//! ! Jobs at one of the host's devices, in the order in which they were issued.
 //!
-//! Hosts answer nearly in that order, so a queue suffices: an entry stays empty until all earlier jobs are answered.
+//! Hosts answer jobs nearly in that order, so a queue suffices: an entry stays in the queue, empty, until all earlier
+//! jobs are answered.
 
 use crate::ids::Job;
 use std::collections::VecDeque;
@@ -17,13 +18,13 @@ impl<T> Jobs<T> {
         Jobs { answered: 0, waiting: VecDeque::new() }
     }
 
-    /// Issues a job and stores the value that waits for its result.
+    /// Issues a job and stores the continuation that waits for its result.
     pub fn ask(&mut self, waiting: T) -> Job {
         self.waiting.push_back(Some(waiting));
         Job(self.answered + self.waiting.len() as u64)
     }
 
-    /// Returns the value that waits for a job's result, once, or `None` if there is no such job.
+    /// Returns the continuation that waits for a job's result, once; `None` if there is no such job.
     pub fn take(&mut self, job: Job) -> Option<T> {
         let place = job.0.checked_sub(self.answered + 1)?;
         let taken = self.waiting.get_mut(usize::try_from(place).ok()?)?.take();

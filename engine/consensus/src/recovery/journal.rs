@@ -1,10 +1,10 @@
-//! Records of a replica's journal, and recovery from them.
+//! ! Records of a replica's journal, and recovery from them.
 //!
-//! A [`Record`] precedes every statement that relies on it. Ids ascend, and a message waits for the record of its own
-//! statement, so that all earlier records are durable too. The host restarts a replica with its records in the order of
-//! their ids, as [`Input::Recall`](crate::seam::Input::Recall), followed by
-//! [`Input::Start`](crate::seam::Input::Start). The replica then asks for its committed blocks to be executed again,
-//! and continues where it stopped. `docs/adr/012-what-the-journal-holds.md` says why this is sufficient.
+//! Every statement is preceded by the [`Record`]s that it relies on. Ids ascend, and a message waits for the record of
+//! its own statement, so all earlier records are durable too. The host restarts a replica with its records in the order
+//! of their ids, as [`Input::Recall`](crate::seam::Input::Recall), followed by
+//! [`Input::Start`](crate::seam::Input::Start). The replica then has its committed blocks executed again, and continues
+//! where it stopped. `docs/adr/012-what-the-journal-holds.md` explains why this is sufficient.
 
 use crate::config::MAX_WINDOW;
 use crate::voting::safety::Promise;
@@ -16,40 +16,41 @@ use quorate_types::{
 };
 use std::sync::Arc;
 
-/// Maximum bytes of bundles in one record with more than one.
+/// Maximum bytes of bundles in a record with more than one bundle.
 pub const BUNDLES_RECORD_BYTES: usize = 1 << 20;
 
 /// Entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Promise made by a statement, which restricts the replica's later votes.
+    /// Promise that a statement makes and that restricts the replica's later votes.
     Promise(Promise),
-    /// Bundles of the next block: a vote for a block states that the voter holds them.
+    /// Bundles of the next block. They are journaled because a vote for a block states that the voter holds them.
     Bundles(Vec<Bundle>),
-    /// Acknowledged bundles, which this replica keeps. A block that names them needs no further record of them.
+    /// Acknowledged bundles that this replica keeps. A block that names them needs no further record of them.
     Kept {
         spreader: ReplicaId,
         /// They are kept until this height is committed, or until they are executed.
         until: Height,
         bundles: Vec<Bundle>,
     },
-    /// A block. Its parent and its bundles precede it.
+    /// A block, after its parent and its bundles.
     Block(Arc<Block>),
     /// Certificate that later statements rely on: the highest one, or one that began a view.
     Certificate(Box<Certificate>),
-    /// Encoded protocol message that may have to be sent or shown again.
+    /// Encoded protocol message that the replica may have to send or show again.
     Message(Bytes),
-    /// Everything up to this block is committed. No message waits for this record: its content can be learned again.
+    /// Everything up to this block is committed. No message waits for this record, because its content can be learned
+    /// again.
     Commit { height: Height, digest: Digest },
-    /// The replica has lost its journal and sends no statement in views up to this one, or in any view if it is
+    /// The replica has lost its journal. It sends no statements in views up to this one, or in any view if this is
     /// [`FORGOTTEN`].
     Abstain(View),
     /// Start of a summary. Once [`Record::Summed`] is written, the journal from here on suffices, and everything before
-    /// may be cut off.
+    /// it may be truncated.
     Summary {
-        /// The committed height at that time.
+        /// Committed height at that time.
         height: Height,
-        /// The committed block at that height.
+        /// Committed block at that height.
         digest: Digest,
     },
     /// One of the last committed blocks, without its bundles, for leader election. Part of a summary.
@@ -60,19 +61,19 @@ pub enum Record {
     },
     /// End of a summary.
     Summed,
-    /// Proof of how far others had come, to be shown to a replica that has lost its journal.
+    /// Proof of the others' progress, to be shown to a replica that has lost its journal.
     Standing(Standing),
-    /// All certificates that a view change shows, in protocols with slots: one for each slot that was prepared here.
+    /// All certificates that a view change shows, in protocols with slots: one for each slot that is prepared here.
     /// They may be [bare](crate::protocols::pbft::message::bare). Part of a summary.
     Claims(Vec<Certificate>),
-    /// Certificate that a bundle of a final block is absent, so that the block is executed without it.
+    /// Certificate that a bundle of a final block is absent, so that the block is executed without the bundle.
     Void(Box<Certificate>),
     /// The replica has lost its journal, and with it bundles that it had acknowledged. Blocks up to this height may
-    /// rely on that.
+    /// rely on those acknowledgements.
     LostKept { up_to: Height },
 }
 
-/// Bound of a replica that does not know yet in which views it may have voted.
+/// Bound used while a replica does not know in which views it may have voted.
 pub const FORGOTTEN: View = View(u64::MAX);
 
 impl Record {
@@ -91,7 +92,7 @@ impl Record {
         }
     }
 
-    /// Returns the bundles that the journal holds from this record on.
+    /// Returns the bundles that this record adds to the journal.
     pub fn bundles(&self) -> &[Bundle] {
         match self {
             Record::Bundles(bundles) | Record::Kept { bundles, .. } => bundles,
@@ -184,12 +185,12 @@ wire! {
     }
 }
 
-/// Proof of how far a replica has come, for a replica that restarts or has lost its journal.
+/// Proof of a replica's progress, for a replica that restarts or has lost its journal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Standing {
-    /// The certificates that prove it.
+    /// Certificates that are the proof.
     pub certificates: Vec<Certificate>,
-    /// Signed statements of other replicas, in protocols where they are the proof.
+    /// Signed statements of other replicas, in protocols where these are the proof.
     pub votes: Vec<Vote>,
 }
 
@@ -203,8 +204,8 @@ wire! {
     }
 }
 
-/// Reason why a record cannot follow the records before it: the journal belongs to another replica, or another version
-/// wrote it.
+/// Reason why a record cannot follow the records before it: the journal belongs to another replica, or was written by
+/// another version.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecallError {
     /// The parent or a bundle of a block is missing.
@@ -218,14 +219,14 @@ pub enum RecallError {
     Message(DecodeError),
 }
 
-/// State of a replica that asks others how far they are.
+/// State of a replica that asks the others how far they are.
 #[derive(Debug)]
 pub(crate) struct Asking {
     /// Distinguishes answers to this question from answers to earlier ones.
     pub nonce: u64,
     /// Replicas that have answered.
     pub answered: quorate_types::Signers,
-    /// The highest view in which, according to the answers, this replica may have voted.
+    /// Highest view in which this replica may have voted, according to the answers.
     pub bound: View,
     /// When to ask the remaining replicas again.
     pub due: quorate_types::Time,

@@ -1,4 +1,4 @@
-//! Restart and catch-up: the journal, checkpoints of the executed state, state transfer, and bundles that nobody has.
+//! ! Restart and catch-up: the journal, checkpoints of the executed state, state transfer, and missing bundles.
 
 pub mod absence;
 pub mod checkpoints;

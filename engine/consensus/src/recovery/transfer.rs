@@ -1,8 +1,8 @@
-//! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
+//! ! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
 //!
-//! A quorum certifies the digest of the manifest, and the manifest lists every chunk, so any peer may send one. Several
-//! peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that sends wrong data
-//! is not asked again, and a peer that no longer has the state is skipped.
+//! A quorum certifies the digest of the manifest, and the manifest lists every chunk, so any peer can supply a chunk.
+//! Several peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that sends
+//! wrong data is not asked again, and a peer that no longer has the state is skipped.
 
 pub use crate::ids::{MANIFEST, Part};
 
@@ -11,9 +11,9 @@ use quorate_types::{Certificate, Decoder, Height, Manifest, Quorum, ReplicaId, T
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum number of chunks requested from one peer at a time: its link carries votes too.
+/// Maximum number of chunks requested from one peer at a time. It is small because the peer's link also carries votes.
 const MAX_CHUNKS_PER_PEER: u32 = 2;
-/// Request timeouts to wait for the manifest. After that, perhaps no replica has kept this state.
+/// Number of request timeouts to wait for the manifest. After that, perhaps no replica has kept this state.
 const MANIFEST_PATIENCE: u32 = 16;
 /// Maximum number of doublings of the timeout for an unresponsive peer.
 const MAX_DOUBLINGS: u32 = 6;
@@ -30,23 +30,23 @@ struct Source {
     in_flight: u32,
     /// Number of timeouts since the peer's last answer.
     stalled: u32,
-    /// Whether it sent something other than the requested part.
+    /// Whether the peer sent something other than the requested part.
     lied: bool,
-    /// Whether it said that it does not have this state.
+    /// Whether the peer said that it does not have this state.
     lacks: bool,
 }
 
-/// Outcome of an answer.
+/// Result of a peer's answer.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// No request is outstanding for it.
+    /// The answer was not requested.
     Unasked,
     /// The peer does not have this state.
     Lacks,
-    /// It does not match the certificate.
+    /// The part does not match the certificate.
     Forged,
     Manifest(Manifest),
-    /// A chunk, by its index.
+    /// A valid chunk, given by its index.
     Chunk(u32),
 }
 
@@ -60,7 +60,7 @@ pub struct Transfer {
     missing: BTreeMap<Part, Option<Asked>>,
     sources: Vec<Source>,
     me: ReplicaId,
-    /// Next peer to ask, among equals.
+    /// Next peer to ask among equally good ones.
     turn: usize,
     /// No request is due before this time.
     due: Time,
@@ -83,8 +83,8 @@ impl Transfer {
         }
     }
 
-    /// Carries over what an abandoned transfer has learned about its peers. Otherwise a peer that stalls would be asked
-    /// first every time.
+    /// Carries over an abandoned transfer's record of its peers. Otherwise a stalling peer would be asked first every
+    /// time.
     pub fn after(mut self, given_up: Option<Transfer>) -> Transfer {
         let before = given_up.iter().flat_map(|transfer| &transfer.sources);
         for (source, before) in self.sources.iter_mut().zip(before) {
@@ -107,20 +107,20 @@ impl Transfer {
         (!self.missing.is_empty()).then_some(self.due)
     }
 
-    /// Returns whether to look for another state: f+1 peers, one of them honest, do not have this one, or its manifest
-    /// is long overdue.
+    /// Returns whether to look for another state: f+1 peers, at least one of them honest, do not have this one, or its
+    /// manifest is long overdue.
     pub fn is_in_vain(&self, now: Time, patience: Duration, quorum: Quorum) -> bool {
         let lacked = self.sources.iter().filter(|source| source.lacks).count() >= quorum.weak();
         let overdue = self.manifest.is_none() && now >= self.begun + patience * MANIFEST_PATIENCE;
         lacked || overdue
     }
 
-    /// Returns whether the manifest is here, which shows that some replica has kept this state.
+    /// Returns whether the manifest has arrived, which shows that some replica has kept this state.
     pub fn has_manifest(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// Returns the requests to send now, each with the peer to send it to.
+    /// Returns the requests to send now, each with its recipient.
     pub fn requests(&mut self, now: Time, patience: Duration) -> Vec<(ReplicaId, Part)> {
         self.give_up_on_late(now);
         let mut requests = Vec::new();
@@ -153,7 +153,7 @@ impl Transfer {
         }
     }
 
-    /// Chooses the peer with the best record that has room for another request.
+    /// Chooses the peer with the best record among those that may be sent another request.
     fn choose(&mut self) -> Option<ReplicaId> {
         let (n, turn, me) = (self.sources.len(), self.turn, self.me.index());
         let usable = (0..n).map(|step| (turn + step) % n).filter(|peer| {
@@ -166,7 +166,7 @@ impl Transfer {
         Some(ReplicaId(best as u16))
     }
 
-    /// Frees the parts requested from this peer, so that others are asked for them.
+    /// Returns the parts requested from this peer to the pool, so that others are asked for them.
     fn take_back(&mut self, peer: ReplicaId) {
         for asked in self.missing.values_mut().filter(|asked| asked.is_some_and(|asked| asked.of == peer)) {
             *asked = None;

@@ -1,4 +1,4 @@
-//! Signatures that bundles of final blocks are absent, and bundles that such signatures make void.
+//! ! Signatures that bundles of final blocks are missing, and the void bundles that result from them.
 
 use super::{Pending, Protocol, Replica};
 use crate::data::answers::Question;
@@ -8,7 +8,7 @@ use crate::seam::{Action, Drop, Envelope, RecordId, To};
 use quorate_types::{Attachment, Certificate, Domain, Height, ReplicaId, Subject, Time, Vote};
 
 impl<P: Protocol> Replica<P> {
-    /// Signs that bundles are absent for which execution has waited too long, and repeats that.
+    /// Signs that bundles are missing if execution has waited too long for them, and repeats these signatures.
     pub(super) fn pace_absence(&mut self, now: Time) {
         let store = &mut self.parts.store;
         let stuck = store.stuck_block().cloned();
@@ -31,7 +31,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Counts a replica's signature that it lacks a bundle, and helps that replica if possible.
+    /// Counts a replica's signature that it lacks a bundle, and sends that replica the bundle if possible.
     pub(super) fn on_absent(&mut self, now: Time, from: ReplicaId, vote: Vote) {
         if vote.voter != from {
             return self.drop_message(from, Drop::NotTheSender);
@@ -49,8 +49,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Sends a replica that lacks a bundle the bundle, the certificate that it is void, or a later state. Returns
-    /// whether this replica has any of them.
+    /// Sends a replica that lacks a bundle the bundle itself, the certificate that it is void, or a later state.
+    /// Returns whether this replica has any of these.
     fn answer_absent(&mut self, now: Time, from: ReplicaId, subject: &Subject) -> bool {
         let store = &self.parts.store;
         let void = store.absence.certificate(subject).cloned();
@@ -65,7 +65,7 @@ impl<P: Protocol> Replica<P> {
         if let Some(certificate) = void {
             self.answer(from, certificate.proof.len(), Envelope::Void(Box::new(certificate)));
         } else if let Some(bundle) = bundle {
-            // A holder does not forget that it has shown the bundle.
+            // The journal must remember that this replica has shown the bundle.
             if self.parts.store.pool.came_late(&bundle.digest()) && !is_past {
                 self.out.persist_bundles([bundle.clone()]);
             }
@@ -79,14 +79,14 @@ impl<P: Protocol> Replica<P> {
         true
     }
 
-    /// Sends a peer the certificates about blocks that it is about to get, or about bundles that it asks for.
+    /// Sends a peer the absence certificates for blocks that it is about to get, or for bundles that it asks for.
     pub(super) fn show_voids(&mut self, to: ReplicaId, certificates: Vec<Certificate>) {
         for certificate in certificates {
             self.answer(to, certificate.proof.len(), Envelope::Void(Box::new(certificate)));
         }
     }
 
-    /// Has the certificate that a bundle is absent verified.
+    /// Requests verification of the certificate that a bundle is absent.
     pub(super) fn on_void(&mut self, from: ReplicaId, certificate: Certificate) {
         let subject = certificate.subject;
         if subject.domain != Domain::Absent || !certificate.attachments.is_empty() {
@@ -108,7 +108,7 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates, votes: Vec::new() });
     }
 
-    /// Takes a bundle for void from now on: a quorum has signed that it is absent. The journal gets the certificate
+    /// Treats a bundle as void from now on, because a quorum has signed that it is absent. The certificate is journaled
     /// before the commit of the block.
     pub(super) fn take_void(&mut self, certificate: Certificate) -> bool {
         let store = &mut self.parts.store;

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use quorate_types::{Digest, Height, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
-    /// Returns whether to answer a peer's question; counts it as dropped otherwise.
+    /// Returns whether to answer a peer's question. If not, counts the question as dropped.
     pub(super) fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
         let refused = self.parts.answers.admit(now, from, question);
         refused.map_err(|why| self.drop_message(from, why)).is_ok()
     }
 
-    /// Sends an answer and charges the peer for its bytes, not counting small fixed fields.
+    /// Sends an answer and charges its bytes to the peer, without small fixed fields.
     pub(super) fn answer(&mut self, to: ReplicaId, bytes: usize, message: Envelope<P::Message>) {
         self.parts.answers.charge(to, bytes);
         self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
@@ -54,7 +54,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Answers with this replica's standing, unless it has lost its journal and has no standing.
+    /// Answers with this replica's standing, unless the replica has none because it lost its journal.
     pub(super) fn answer_how_far(&mut self, now: Time, from: ReplicaId, nonce: u64) {
         let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
         if knows && self.admits(now, from, Question::Standing(nonce)) {
@@ -70,7 +70,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Sends a part of a state that a peer requested; if it is gone, offers a newer state.
+    /// Sends a part of a state that a peer requested, or offers a newer state if that one is gone.
     pub(super) fn state_read(&mut self, now: Time, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
         if bytes.is_none() {
             self.turn(now).offer_state(to, height);

@@ -1,4 +1,4 @@
-//! Acknowledgements that bundles are stored, and the certificates that they form.
+//! ! Acknowledgements that bundles are stored, and the certificates formed from them.
 //!
 //! Bundles are proposed only once n-f replicas have signed that they keep them, so that no vote waits for a bundle; see
 //! `docs/adr/045-certified-bundles.md`.
@@ -11,7 +11,7 @@ use quorate_types::{Attachment, Bundle, Certificate, Domain, Height, ReplicaId, 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two sweeps of batches and uncertified bundles that are no longer needed.
+/// Interval between two sweeps for batches and uncertified bundles that are no longer needed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<P: Protocol> Replica<P> {
@@ -19,7 +19,8 @@ impl<P: Protocol> Replica<P> {
         self.parts.config.dissemination.is_certified()
     }
 
-    /// Closes batches of what was spread, sends again what nobody acknowledges, and drops what is no longer needed.
+    /// Closes batches of disseminated bundles, resends those that lack acknowledgements, and drops those that are no
+    /// longer needed.
     pub(super) fn pace_batches(&mut self, now: Time) {
         if !self.certifies() {
             return;
@@ -51,13 +52,13 @@ impl<P: Protocol> Replica<P> {
         self.fetch_armed = None;
     }
 
-    /// Signs that this replica keeps the bundles of a batch, once they are in its journal. Returns false if the spreader
-    /// has no room for them.
+    /// Signs that this replica keeps the bundles of a batch, once they are in its journal. Returns false if the batch's
+    /// sender has used up its space here.
     fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) -> bool {
         let Some(new) = self.parts.store.keep(batch) else { return false };
         self.out.persist_kept(batch.spreader(), batch.until(), new);
         let vote = self.parts.safety.stored(batch).to_vote(self.parts.me);
-        // The journal may hold some of them for longer.
+        // The journal may already hold some of them until a later height.
         let after = Some(RecordId(self.out.records)).filter(|_| !bug!(AnyCertificate));
         self.out.actions.push(Action::Send { to: To::One(to), message: Envelope::Stored(vote), after, sign: true });
         true
@@ -67,9 +68,9 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
-    /// Acknowledges a peer's batch once all its bundles are here. Waits for them for a while if the transport delivered
-    /// the batch first; later the peer sends them again. A signature costs more than the batch, so nobody gets many for
-    /// one bundle.
+    /// Acknowledges a peer's batch once all its bundles are here. If the transport delivered the batch before its
+    /// bundles, waits a while for them; after that the peer resends them. A signature costs more than the batch itself,
+    /// so a peer cannot obtain many signatures for one bundle.
     pub(super) fn on_batch(&mut self, now: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.certifies() {
             return self.drop_message(from, Drop::Unasked);
@@ -97,7 +98,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Acknowledges the batches of a peer for whose bundles this replica has waited.
+    /// Acknowledges those batches of a peer that waited for their bundles.
     pub(super) fn accept_awaited(&mut self, from: ReplicaId) {
         for (came, batch) in self.parts.store.take_awaited(from) {
             let store = &self.parts.store;
@@ -111,7 +112,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Acknowledges a batch whose bundles are here, and which arrived at `came`.
+    /// Acknowledges a batch whose bundles are here and that arrived at `came`.
     fn accept_batch(&mut self, came: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.parts.store.list(came, batch.clone()) || !self.acknowledge(from, &batch) {
             return self.drop_message(from, Drop::PoolFull);
@@ -119,7 +120,7 @@ impl<P: Protocol> Replica<P> {
         self.check_early_certificates(from, &batch);
     }
 
-    /// Has the certificates verified that arrived before this batch of a peer.
+    /// Requests verification of the certificates that arrived before this batch of a peer.
     fn check_early_certificates(&mut self, from: ReplicaId, batch: &Arc<Batch>) {
         for certificate in self.parts.store.early.take_certificates(batch) {
             self.check_covers(from, vec![Cover { batch: batch.clone(), certificate }]);
@@ -147,7 +148,7 @@ impl<P: Protocol> Replica<P> {
         self.take_covers(now, vec![Cover { batch, certificate }]);
     }
 
-    /// Has the certificate of a peer's batch verified. One that overtakes its batch waits for it.
+    /// Requests verification of the certificate of a peer's batch. A certificate that overtakes its batch waits for it.
     pub(super) fn on_certified(&mut self, now: Time, from: ReplicaId, certificate: Certificate) {
         let (store, digest) = (&mut self.parts.store, &certificate.subject.digest);
         let batch = store.batches().uncertified(digest).filter(|batch| batch.spreader() == from);
@@ -163,7 +164,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Has certified batches that a peer shows verified, unless they say nothing new.
+    /// Requests verification of the certified batches that a peer shows, unless they contain nothing new.
     pub(super) fn on_covers(&mut self, from: ReplicaId, mut covers: Vec<Cover>) {
         if !self.certifies() {
             return self.drop_message(from, Drop::Unasked);
@@ -197,7 +198,7 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates, votes: Vec::new() });
     }
 
-    /// Handles certified batches: their bundles may be proposed, and blocks that name them need not wait for them.
+    /// Handles certified batches: their bundles may now be proposed, and blocks that name them need not wait for them.
     pub(super) fn take_covers(&mut self, now: Time, covers: Vec<Cover>) {
         let mut news = 0;
         for cover in covers {

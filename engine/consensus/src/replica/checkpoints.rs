@@ -15,8 +15,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Repeats the vote for the last checkpoint if that is not stable yet: replicas that were down too may have missed
-    /// it.
+    /// Repeats the vote for the last checkpoint if it is not stable yet, because replicas that were down at the same
+    /// time may have missed it.
     pub(super) fn repeat_checkpoint(&mut self) {
         let stable = self.parts.checkpoints.stable().subject.height;
         let Some(last) = self.parts.safety.last(Domain::Checkpoint).filter(|last| last.subject.height > stable) else {
@@ -27,7 +27,7 @@ impl<P: Protocol> Replica<P> {
         self.out.recast_envelope(To::All, Envelope::Checkpoint(vote));
     }
 
-    /// Notes that the host kept the state of a checkpoint across a restart.
+    /// Records that the host kept the state of a checkpoint across a restart.
     pub(super) fn on_kept(&mut self, checkpoint: Certificate) {
         self.parts.checkpoints.raise(checkpoint.clone());
         self.parts.checkpoints.offer(checkpoint);

@@ -1,7 +1,8 @@
-//! The wait of a leader for votes that come after a quorum.
+//! ! A leader's wait for votes beyond a quorum.
 //!
-//! It asks for certificates with more signers than they need, for `vote_wait_us`; see
-//! `docs/adr/062-waiting-for-late-votes.md`. Votes on timeouts, checkpoints and stored bundles are never awaited.
+//! Certificates that can hold more signatures than a quorum are worth waiting for, for `vote_wait_us`; see
+//! `docs/adr/062-waiting-for-late-votes.md`. The wait does not apply to votes on timeouts, checkpoints and stored
+//! bundles.
 
 use super::{Protocol, Replica};
 use crate::seam::Timer;
@@ -17,7 +18,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Has the votes verified that have been awaited long enough. A round may be gone, or complete, by then.
+    /// Requests verification of the votes that have been awaited long enough. By then a round may be gone or complete.
     pub(super) fn close_late(&mut self, now: Time) {
         while let Some((_, subject)) = self.awaited.front().copied().filter(|(due, _)| *due <= now) {
             self.awaited.pop_front();

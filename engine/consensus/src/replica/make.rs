@@ -1,4 +1,4 @@
-//! Creates replicas, and dispatches generic code to the protocol that a name stands for.
+//! ! Creates replicas, and dispatches generic code to a protocol by its kind.
 
 use crate::config::Config;
 use crate::facts::{Facts, ProtocolKind};
@@ -34,8 +34,8 @@ pub fn chained<R: Rules>(
     Replica::new(ChainedEngine::new(&config, &epoch), config, quorum, epoch, me, salt)
 }
 
-// Functions that are not generic, so that this crate compiles the engines and the hosts do not compile them again
-// (ADR 072).
+// These functions are not generic, so that this crate compiles the engines and the hosts do not compile them again (ADR
+// 072).
 macro_rules! constructors {
     ([] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $engine:ty,)+ }) => {
         $(

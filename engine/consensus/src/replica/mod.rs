@@ -1,7 +1,7 @@
-//! The shell around a protocol: one input in, actions out.
+//! ! The shell around a protocol: it takes one input and returns actions.
 //!
-//! It rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts votes,
-//! fetches missing data and answers peers' requests. The protocol is left with agreement only.
+//! The shell rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts
+//! votes, fetches missing data and answers peers' requests. Only agreement is left to the protocol.
 
 pub mod make;
 pub mod silence;
@@ -49,10 +49,10 @@ use recovery::{Recollection, Returning};
 
 /// Maximum number of verifications pending at the crypto device per peer.
 const MAX_CHECKS_PER_PEER: usize = 256;
-/// Maximum burst of contradictions to verify per peer: a single genuine one is proof, and each costs up to three
-/// verifications.
+/// Maximum burst of suspected contradictions to verify per peer. A single genuine one is proof, and each costs up to
+/// three verifications.
 const MAX_SUSPICIONS_PER_PEER: u32 = 16;
-/// Time in which a peer regains one such verification, so that bogus contradictions cannot use up the budget for
+/// Interval at which a peer regains one such verification, so that bogus contradictions cannot use up the budget for
 /// genuine ones.
 const SUSPICION_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -63,7 +63,8 @@ enum Pending<M> {
     },
     Quorum(Subject),
     Evidence(Box<Evidence>),
-    /// A contradiction with a forged statement; whether it is the first one is being verified.
+    /// A contradiction with a forged statement; the pending verification shows whether the first statement is the
+    /// forged one.
     First(Box<Evidence>),
     Standing {
         from: ReplicaId,
@@ -98,22 +99,22 @@ pub struct Replica<P: Protocol> {
     /// Time until which each peer's recent contradictions count against its burst.
     suspected_until: Vec<Time>,
     fetch_armed: Option<Time>,
-    /// Subjects for which late votes are awaited, and until when, in the order of these times.
+    /// Subjects for which late votes are awaited, each with the end of the wait, in order of these ends.
     awaited: VecDeque<(Time, Subject)>,
     evidence: Vec<Evidence>,
     salt: u64,
     /// Progress of restoring the journal.
     recalled: Recollection,
-    /// Question to all others that a quorum has not answered yet.
+    /// Question to all peers that no quorum has answered yet.
     asking: Option<Asking>,
-    /// Return after the journal was lost; `None` if it never was, as far as the journal shows.
+    /// State of the return after the journal was lost; `None` if it never was, as far as the journal shows.
     returning: Option<Returning>,
     /// Height up to which blocks may rely on bundles that this replica acknowledged and then lost with its journal.
     lost_kept: Option<Height>,
     started: bool,
-    /// Newest checkpoint above the committed height whose state each peer has offered.
+    /// Newest checkpoint above the committed height whose state a peer has offered, for each peer.
     offers: BTreeMap<ReplicaId, Certificate>,
-    /// Number of each peer's offers that led to no state.
+    /// Number of offers that led to no state, for each peer.
     void_offers: BTreeMap<ReplicaId, u32>,
     /// State transfer in progress.
     transfer: Option<Transfer>,
@@ -125,8 +126,8 @@ pub struct Replica<P: Protocol> {
 }
 
 impl<P: Protocol> Replica<P> {
-    /// Creates a replica in its initial state. `salt` is any number that strangers do not know; it affects nothing but
-    /// the order inside hash tables.
+    /// Creates a replica in its initial state. `salt` is any number unknown to strangers; it affects only the order
+    /// inside hash tables.
     pub fn new(protocol: P, config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Self {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
@@ -219,14 +220,14 @@ impl<P: Protocol> Replica<P> {
         self
     }
 
-    /// Makes a script determine the leaders. For scripted worlds only: no configuration calls this.
+    /// Lets a script determine the leaders. For scripted worlds only: no configuration calls this.
     pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
         self.parts.leaders.follow_script(script);
     }
 
     /// Moves to a higher view without evidence that it has begun, like the paper's pacemaker, which moves by time
     /// alone. No input calls this: it is for scripted worlds, in which an isolated replica cannot collect the timeouts
-    /// of a quorum. There a replica takes part in its view regardless of how it entered it.
+    /// of a quorum. A replica takes part in its view there, however it entered it.
     pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
@@ -238,7 +239,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
-        // Before the start, the protocol has not reached the end of its journal yet.
+        // Before the start, the protocol has not reached the end of its journal.
         if self.started {
             self.settle(now);
             self.pace_batches(now);
@@ -258,7 +259,7 @@ impl<P: Protocol> Replica<P> {
         if self.parts.copies.any() {
             self.out.copy_messages(self.parts.copies);
         }
-        // Actions are large: swap the lists where possible instead of copying.
+        // Actions are large, so the lists are swapped where possible, not copied.
         match actions.is_empty() {
             true => std::mem::swap(actions, &mut self.out.actions),
             false => actions.append(&mut self.out.actions),
@@ -311,7 +312,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Adapts the number of copies to the votes that arrive.
+    /// Adapts the number of copies per message to the votes that arrive.
     fn judge_loss(&mut self, from: ReplicaId, message: &Envelope<P::Message>) {
         if let (Some(remedy), Envelope::Protocol(message)) = (&mut self.parts.remedy, message)
             && let Some(vote) = message.counted_vote().filter(|vote| vote.voter == from && from != self.parts.me)
@@ -321,8 +322,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Handles bundles that were requested. Discards those no longer wanted: they may have been executed and forgotten
-    /// meanwhile, and would then look like new bundles to order.
+    /// Handles requested bundles. Discards those no longer wanted: they may have been executed and forgotten in the
+    /// meantime, and would then look like new bundles to order.
     fn take_fetched(&mut self, now: Time, from: ReplicaId, mut bundles: Vec<Bundle>) {
         let store = &self.parts.store;
         let came = bundles.len();
@@ -350,7 +351,7 @@ impl<P: Protocol> Replica<P> {
             let spread = (dissemination.is_spread() && from_client).then(|| bundle.clone());
             let offered = self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole);
             let uncertified = dissemination.is_certified() && self.parts.store.pool.is_uncertified(&digest);
-            // Its client has turned to this replica because another one does not get it certified.
+            // Its client has turned to this replica because another replica does not get it certified.
             let listed = spread.as_ref().is_some_and(|new| uncertified && self.parts.spreading.add(Entry::of(new)));
             if listed || offered == Offered::New {
                 to_spread.extend(spread);
@@ -360,7 +361,7 @@ impl<P: Protocol> Replica<P> {
                     news += if uncertified { 0 } else { commands };
                     continue;
                 }
-                // A bundle that is already waiting is not refused: its client is answered once it is executed.
+                // A bundle that is already waiting is not refused: its client gets an answer once it is executed.
                 Offered::Known => {
                     (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
                 }
@@ -374,7 +375,7 @@ impl<P: Protocol> Replica<P> {
                 self.out.actions.push(Action::Refuse { bundle: digest, why });
             }
         }
-        // Before a proposal can name them: links keep the order.
+        // The bundles are sent before a proposal can name them; links keep the order.
         self.spread(To::Others, to_spread);
         if news > 0 {
             self.tell(now, Event::Work(news));
@@ -414,7 +415,7 @@ impl<P: Protocol> Replica<P> {
                 self.evidence.push((*evidence).clone());
                 self.out.actions.push(Action::Accuse(evidence));
             }
-            // The first vote was counted on arrival. If it is the forged one, it must not hide its voter's other vote.
+            // The first vote was counted on arrival. If it is the forged one, it must not hide the voter's other vote.
             Some(Pending::Evidence(evidence)) => {
                 let votes = vec![evidence.first.clone()];
                 let job = self.jobs.ask(Pending::First(evidence));
@@ -527,7 +528,7 @@ impl<P: Protocol> Replica<P> {
         Turn { now, parts: &mut self.parts, out: &mut self.out }
     }
 
-    /// Processes the consequences of a step: completed blocks, votes to count, contradictions to verify.
+    /// Processes the consequences of a step: completed blocks, votes to count, and contradictions to verify.
     fn settle(&mut self, now: Time) {
         loop {
             if let Some(digest) = self.out.whole.pop() {

@@ -1,4 +1,4 @@
-//! What a host may ask a replica.
+//! ! Queries of a host to a replica.
 
 use super::Replica;
 use crate::protocols::parts::Parts;
@@ -14,13 +14,13 @@ impl<P: Protocol> Replica<P> {
         self.parts.pacemaker.view()
     }
 
-    /// Returns the leader of the current view. While that depends on a missing block, returns the last
-    /// known leader, if any.
+    /// Returns the leader of the current view. While that depends on a missing block, returns the last known leader, if
+    /// any.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
     }
 
-    /// Returns how long clients' frames may stay unread for the sake of fewer wake-ups; `None` if they are needed now.
+    /// Returns how long clients' frames may stay unread to save wake-ups, or `None` if they are needed now.
     pub fn patience(&self, now: Time) -> Option<Duration> {
         self.protocol.patience(now, &self.parts)
     }
@@ -40,7 +40,7 @@ impl<P: Protocol> Replica<P> {
         self.parts.pacemaker.timeouts()
     }
 
-    /// Returns how many copies of each reply to an executed bundle clients should get now, besides the first.
+    /// Returns the current number of copies of each reply to an executed bundle, besides the first.
     pub fn reply_copies(&self) -> usize {
         self.parts.copies.replies
     }
@@ -60,14 +60,15 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.pool.contains(bundle)
     }
 
-    /// Returns whether a bundle is here, perhaps executed, because a peer was quicker than the client that has sent it.
-    /// The host then submits it when it comes, so that the replica learns how late it is.
+    /// Returns whether a bundle is here, perhaps already executed, because a peer delivered it before the client did.
+    /// When it arrives from the client, the host still submits it, so that the replica learns how late it is.
     pub fn expects(&self, bundle: &Digest) -> bool {
         self.parts.store.expects(bundle)
     }
 
     /// Returns whether honest replicas have accepted a bundle, because agreement has decided a block that names it. If
-    /// clients authenticate bundles to each replica separately, the host then accepts it without this replica's code.
+    /// clients authenticate bundles to each replica separately, the host then accepts it without the MAC for this
+    /// replica.
     pub fn is_decided(&self, bundle: &Digest) -> bool {
         self.protocol.is_decided(bundle, &self.parts)
     }
@@ -77,7 +78,7 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.pool.is_executed(bundle)
     }
 
-    /// Returns how many replicas have voted in a round that is still open.
+    /// Returns the number of replicas that have voted in a round that is still open.
     pub fn voters(&self, domain: Domain, view: View) -> usize {
         self.parts.tally.voters(domain, view)
     }

@@ -1,7 +1,7 @@
-//! Recovery with a journal, or without one.
+//! ! Recovery with or without a journal.
 //!
-//! A replica whose journal is gone may have voted in views it no longer knows. It asks all others how far they are, and
-//! abstains in all views in which it may have voted, according to a quorum's answers. For the argument see
+//! A replica whose journal is gone may have voted in views that it no longer knows. It asks all others how far they
+//! are, and abstains in all views in which it may have voted according to a quorum's answers. For the proof see
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
@@ -14,7 +14,7 @@ use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Domain, Height,
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `Ask` waits this many fetch retries for an answer: peers may be down.
+/// Number of fetch retries for which `Ask` waits for an answer, as peers may be down.
 const ASK_PATIENCE: u32 = 5;
 
 /// Committed block, and the candidates for leader on top of it.
@@ -31,7 +31,7 @@ pub(super) struct Recollection {
     pub(super) from_summary: bool,
     /// Whether a truncated journal's summary has taken effect.
     pub(super) begun: bool,
-    /// Block to resume from in place of the committed one, and its ancestors read so far.
+    /// Block from which to resume in place of the committed one, and its ancestors read so far.
     pub(super) root: Option<(Height, Digest, Vec<Ancestor>)>,
     /// Bundles of the next block.
     pub(super) bundles: Vec<Bundle>,
@@ -39,12 +39,12 @@ pub(super) struct Recollection {
     pub(super) adopted: bool,
 }
 
-/// Return of a replica whose journal was lost, in this life or an earlier one.
+/// State of the return of a replica whose journal was lost, since its last start or earlier.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Returning {
-    /// Committed height when this replica last had its journal written for its own sake.
+    /// Committed height when this replica last had its journal written just for its return.
     written_at: Option<Height>,
-    /// A crash would not make it silent again.
+    /// Whether a crash could no longer make it silent again.
     is_durable: bool,
 }
 
@@ -63,7 +63,7 @@ impl<P: Protocol> Replica<P> {
         actions.append(&mut self.out.actions);
     }
 
-    /// Restores a record, but skips everything before the first complete summary of a truncated journal.
+    /// Restores a record, but skips all records of a truncated journal before the first complete summary.
     fn take_record(&mut self, record: Record) -> Result<(), RecallError> {
         if !self.recalled.leftovers {
             return self.take_kept(record);
@@ -71,7 +71,7 @@ impl<P: Protocol> Replica<P> {
         let summary = &mut self.recalled.summary;
         match record {
             Record::Summary { .. } => *summary = vec![record],
-            // A summary contains no commits: the last one was cut off.
+            // A summary contains no commits, so one that meets a commit was cut off.
             Record::Commit { .. } => summary.clear(),
             Record::Summed if !summary.is_empty() => {
                 self.recalled.leftovers = false;
@@ -154,7 +154,7 @@ impl<P: Protocol> Replica<P> {
         Ok(())
     }
 
-    /// Abstains, because the journal is gone or was cut by a repair: this replica has made statements that were not
+    /// Abstains, because the journal is gone or a repair truncated it: this replica has made statements that were not
     /// restored.
     pub(super) fn forgot(&mut self, actions: &mut Vec<Action<P::Message>>) {
         self.parts.safety.abstain(FORGOTTEN);
@@ -167,7 +167,8 @@ impl<P: Protocol> Replica<P> {
     pub(super) fn start(&mut self, now: Time) {
         self.recalled.bundles = Vec::new();
         if self.recalled.any || self.parts.safety.is_away() {
-            // The nonce differs in each life of a replica: either the salt is new or the record ids have advanced.
+            // The nonce differs at each start of a replica, because either the salt is new or the record ids have
+            // advanced.
             let nonce = self.salt ^ self.out.records.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.asking = Some(Asking::new(nonce, now, self.parts.leaders.forced()));
         }
@@ -184,7 +185,7 @@ impl<P: Protocol> Replica<P> {
         self.repeat_checkpoint();
     }
 
-    /// Writes a summary to the journal: everything needed besides the state at the committed height.
+    /// Writes a summary to the journal: everything that is needed besides the state at the committed height.
     pub(super) fn summarize(&mut self) {
         self.begin_summary();
         for record in self.protocol.summary(&self.parts) {
@@ -197,8 +198,8 @@ impl<P: Protocol> Replica<P> {
         self.out.persist(Record::Summed);
     }
 
-    /// Writes the first part of a summary, from which later blocks can be placed. The journal cannot be truncated here
-    /// without the rest of the summary.
+    /// Writes the first part of a summary, from which later blocks can be placed. The journal can be truncated here
+    /// only after the rest of the summary.
     pub(super) fn begin_summary(&mut self) {
         let (height, digest) = self.parts.store.tree.committed();
         self.out.persist(Record::Summary { height, digest });
@@ -209,7 +210,8 @@ impl<P: Protocol> Replica<P> {
         for (block, candidates) in self.parts.store.ancestors() {
             self.out.persist(Record::Ancestor { block: block.clone(), candidates: candidates.to_vec() });
         }
-        // Without a statement since its return, only this record makes it lock on its highest certificate again.
+        // A replica that has made no statement since its return needs this record, and no other makes it lock on its
+        // highest certificate again.
         let safety = &self.parts.safety;
         if safety.is_away() || (safety.abstains() > View(0) && safety.spoke_in() <= safety.abstains()) {
             self.out.persist(Record::Abstain(safety.abstains()));
@@ -233,7 +235,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Asks peers that have not answered how far they are, if a retry is due.
+    /// Asks those peers again that have not answered how far they are, if a retry is due.
     pub(super) fn ask_others(&mut self, now: Time) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.due <= now) else { return };
         let retry = Duration::from_millis(self.parts.config.fetch_retry_ms) * ASK_PATIENCE;
@@ -247,7 +249,7 @@ impl<P: Protocol> Replica<P> {
         self.fetch_armed = None;
     }
 
-    /// Has the evidence in a peer's standing verified.
+    /// Requests verification of the evidence in a peer's standing.
     pub(super) fn check_standing(&mut self, now: Time, from: ReplicaId, nonce: u64, standing: Standing) {
         if self.asking.as_ref().is_none_or(|asking| !asking.awaits(from, nonce)) {
             return self.drop_message(from, Drop::Unasked);
@@ -290,10 +292,11 @@ impl<P: Protocol> Replica<P> {
         self.tell(now, Event::Shown { from, standing });
     }
 
-    /// Once a replica that lost its journal votes again and lacks nothing that it knows of, and then with each block
-    /// that it executes, sends itself a message that waits for its journal. Nothing else would have these records
-    /// written soon: the certificates with which it returned are not its statements, and it has not voted for the
-    /// blocks that it missed. Others count on them when they lose their disks.
+    /// Makes the return of a replica that lost its journal durable. Once the replica votes again and lacks nothing that
+    /// it knows of, and then with each block that it executes, it sends itself a message that waits for its journal.
+    /// Nothing else would have these records written soon: the certificates with which it returned are not its own
+    /// statements, and it has not voted for the blocks that it missed. The other replicas rely on these records when
+    /// they lose their own disks.
     pub(super) fn confirm_return(&mut self) {
         let Some(returning) = self.returning.as_mut().filter(|_| !self.parts.safety.is_away()) else { return };
         let store = &self.parts.store;
@@ -307,14 +310,15 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Send { to, message: Envelope::Ask { nonce }, after, sign: false });
     }
 
-    /// Handles this replica's question to itself: the journal holds everything that it had when it asked.
+    /// Handles this replica's message to itself: the journal now holds everything that the replica had when it sent the
+    /// message.
     pub(super) fn on_return_durable(&mut self) {
         let Some(returning) = self.returning.as_mut().filter(|returning| returning.written_at.is_some()) else {
             return;
         };
         returning.is_durable = true;
         if self.parts.config.dissemination.is_certified() && self.lost_kept.is_none() {
-            // It had executed no more than this when it acknowledged its last batch.
+            // It had executed at most this height when it acknowledged its last batch.
             let up_to = Height(self.parts.store.committed().0 + MAX_RELIANCE_BLOCKS);
             self.lost_kept = Some(up_to);
             self.out.persist(Record::LostKept { up_to });
@@ -322,8 +326,8 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Returns the height up to which blocks may rely on bundles that this replica acknowledged and then lost with its
-    /// journal; `None` if there are none. Up to there its lost disk counts as a fault for these bundles, although the
-    /// replica votes again.
+    /// journal, or `None` if there are no such bundles. Up to this height its lost disk counts as a fault for these
+    /// bundles, even though the replica votes again.
     pub fn lost_kept(&self) -> Option<Height> {
         self.lost_kept.filter(|up_to| self.parts.store.committed() < *up_to)
     }

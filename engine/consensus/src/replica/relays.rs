@@ -1,4 +1,4 @@
-//! Bundles that peers relay because they have waited long, and those that they spread for their clients.
+//! ! Bundles that peers relay because they have waited long, and bundles that peers disseminate for their clients.
 
 use super::{Event, Protocol, Replica};
 use crate::data::pool::{Need, Offered};
@@ -6,8 +6,8 @@ use crate::seam::{Action, Drop, Envelope, MAX_SPREAD_BUNDLES, MAX_SPREAD_BYTES, 
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
-    /// Removes bundles that were executed before from what a peer relays or spreads. Only the host remembers all
-    /// executed bundles, here as for those from clients. Anyone can replay a bundle; it must not be ordered again.
+    /// Removes already executed bundles from a peer's relayed or disseminated bundles. As with bundles from clients,
+    /// only the host remembers all executed ones. Anyone can replay a bundle, and it must not be ordered again.
     pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
@@ -23,8 +23,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Handles a relay. Its first bundle has waited longest at that peer: it is proposed next if f+1 peers say so, and
-    /// the peer learns that it has arrived.
+    /// Handles a relay. Its first bundle has waited longest at that peer. It is proposed next if f+1 peers say so, and
+    /// the peer is told that it has arrived.
     pub(super) fn on_relay(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
         let Some(first) = bundles.first().cloned() else { return };
         let (digest, fairness) = (first.digest(), &mut self.parts.fairness);
@@ -71,7 +71,7 @@ impl<P: Protocol> Replica<P> {
         self.accept_awaited(from);
     }
 
-    /// Queues a bundle relayed by f+1 replicas ahead of all others; there is always room for it.
+    /// Queues a bundle relayed by f+1 replicas ahead of all others, without a limit on their number.
     fn owe(&mut self, now: Time, bundle: Bundle) {
         let (digest, commands) = (bundle.digest(), bundle.len());
         let offered = self.parts.store.supply_for(bundle, Need::Owed, &self.parts.leaders, &mut self.out.whole);

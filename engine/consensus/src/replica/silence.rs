@@ -1,24 +1,24 @@
-//! Reasons why a replica does not vote, for its operators.
+//! ! Reasons why a replica does not vote, reported to its operators.
 
 use quorate_types::View;
 use std::fmt;
 
-/// Reason why a replica that lost its journal counts as one of the f faulty replicas: it follows the others, executes
-/// and answers, but it does not vote, or not for certain after another crash.
+/// Reason why a replica that lost its journal counts as one of the f faulty replicas. It follows the others, executes
+/// and answers, but it does not vote, or might not vote after another crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
-    /// It lost its journal, or part of it, and waits for more replicas to report how far they are.
+    /// It lost its journal or part of it, and waits for more replicas to report how far they are.
     Asks {
-        /// Number of replicas that still have to answer.
+        /// Number of replicas whose answer is still missing.
         missing: usize,
     },
-    /// It lost its journal, or part of it, and may have voted in views up to this one. It votes again in the first
-    /// later view that the others begin.
+    /// It lost its journal or part of it, and may have voted in views up to this one. It votes again in the first later
+    /// view that the others begin.
     Abstains {
-        /// The last view in which it may have voted.
+        /// Last view in which it may have voted.
         up_to: View,
     },
-    /// It votes again, but a crash could take that back: its journal does not hold yet what it needs to vote after a
+    /// It votes again, but a crash could undo this: its journal does not yet hold what it needs to vote after a
     /// restart, or it still lacks blocks that the others have.
     Returns,
 }

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 impl<P: Protocol> Replica<P> {
-    /// Has an offer verified, if it would help.
+    /// Requests verification of an offer, if it would help.
     pub(super) fn check_offer(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
         if !self.parts.checkpoints.is_one(&checkpoint.subject) {
             return self.drop_message(from, Drop::Malformed);
@@ -30,9 +30,8 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates: vec![checkpoint], votes: Vec::new() });
     }
 
-    /// Records a peer's verified offer: the peer has this state, but not the blocks that lead there or the state it was
-    /// asked for. Once f+1 peers offer a state, at least one of them is honest, and the newest offered state is
-    /// fetched.
+    /// Records a peer's verified offer: the peer has this state, but not the requested blocks or state. Once f+1 peers
+    /// offer a state, at least one of them is honest, and the newest offered state is fetched.
     pub(super) fn on_offer(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let known = self.offers.get(&from).map(|offer| offer.subject.height);
@@ -50,7 +49,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Fetches the newest state offered by the peers with the fewest void offers, if there is any.
+    /// Fetches the newest state among the offers of the peers with the fewest void offers, if there is any.
     fn fetch_state(&mut self, now: Time) {
         let rank = |(peer, offer): &(&ReplicaId, &Certificate)| {
             (self.void_offers.get(peer).copied().unwrap_or(0), Reverse(offer.subject.height))
@@ -65,7 +64,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Abandons a transfer that cannot complete, and starts another. A quorum may certify a checkpoint whose state no
-    /// replica keeps: peers that offered it are trusted less from now on.
+    /// replica keeps; the peers that offered it then lose preference.
     fn give_up_in_vain(&mut self, now: Time, patience: Duration) {
         let in_vain = |transfer: &&mut Transfer| transfer.is_in_vain(now, patience, self.parts.quorum);
         let Some(transfer) = self.transfer.as_mut().filter(in_vain) else { return };
@@ -81,7 +80,7 @@ impl<P: Protocol> Replica<P> {
     pub(super) fn request_state(&mut self, now: Time) {
         let patience = Duration::from_millis(self.parts.config.fetch_retry_ms);
         let committed = self.committed_height();
-        // The blocks may have arrived after all.
+        // The blocks may have arrived in the meantime.
         self.transfer.take_if(|transfer| transfer.height() <= committed);
         self.give_up_in_vain(now, patience);
         let Some(transfer) = &mut self.transfer else { return };
@@ -113,7 +112,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Notes that the host is ready to receive chunks, and which it already has.
+    /// Records that the host is ready to receive chunks, and which chunks it already has.
     pub(super) fn on_held(&mut self, now: Time, height: Height, chunks: &[u32]) {
         if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) {
             transfer.on_ready(now, chunks);
@@ -137,8 +136,8 @@ impl<P: Protocol> Replica<P> {
         }
         self.parts.store.adopt(now, frontier, &self.parts.leaders, &mut self.out.whole);
         if height < self.parts.checkpoints.stable().subject.height {
-            // A later checkpoint became stable during the transfer, so the next line does not write this one down, and
-            // the journal would not prove the state that it continues from.
+            // A later checkpoint became stable during the transfer. The next line would not record this one, and the
+            // journal would not prove the state from which it continues.
             self.out.persist(Record::Certificate(Box::new(checkpoint.clone())));
         }
         self.turn(now).stabilise(checkpoint.clone());
@@ -151,7 +150,7 @@ impl<P: Protocol> Replica<P> {
             self.summarize();
             self.tell(now, Event::Adopted);
         } else {
-            // The protocol's part of the summary and the completed blocks are handled at the start.
+            // The protocol's part of the summary and the completed blocks are handled at the start of the replica.
             self.begin_summary();
             self.recalled.adopted = true;
             self.out.whole.clear();

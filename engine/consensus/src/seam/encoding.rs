@@ -1,6 +1,6 @@
-//! Encoding of a replica's inputs and fingerprints of its actions, which make up a recording.
+//! ! Encoding of a replica's inputs, and fingerprints of its actions. A recording consists of both.
 //!
-//! An input has exactly one encoding, like every message on the wire. Actions are only compared, so they have a
+//! Like every message on the wire, an input has exactly one encoding. Actions are only compared, so they have a
 //! [`Fingerprint`] instead of a decodable encoding.
 
 use crate::data::lanes::Source;
@@ -13,7 +13,7 @@ use quorate_types::state::{MAX_CHUNKS, chunk_digest};
 use quorate_types::wire;
 use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire, tags};
 
-/// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block refers to.
+/// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block names.
 pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
 
 impl Wire for Timer {
@@ -195,7 +195,7 @@ fn kind<M>(action: &Action<M>) -> u8 {
     }
 }
 
-/// Appends the content of an action. Committed bundles are named, not repeated.
+/// Appends the content of an action. Committed bundles are included by digest only.
 fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) {
     match action {
         Action::Send { to, message, after, sign } => {

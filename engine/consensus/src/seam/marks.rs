@@ -1,15 +1,15 @@
-//! Observable events of a replica. A host need not act on any of them.
+//! ! Observable events of a replica. No host needs to act on them.
 
 use crate::drops::Drop;
 use quorate_types::{Digest, Height, ReplicaId, View};
 
-/// Event in a replica's life, for transcripts, logs and metrics. A host that ignores all of them decides and answers
-/// the same (ADR 027).
+/// Event of a replica, for transcripts, logs and metrics. A host that ignores all events makes the same decisions and
+/// gives the same answers (ADR 027).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
     EnteredView {
         view: View,
-        /// Leader of the view, if known yet.
+        /// Leader of the view, if already known.
         leader: Option<ReplicaId>,
     },
     /// This replica timed out of a view.
@@ -17,10 +17,10 @@ pub enum Mark {
     Proposed {
         view: View,
         height: Height,
-        /// Number of commands that the block refers to.
+        /// Number of commands in the block.
         commands: usize,
     },
-    /// A slot was decided, in any order; it commits once all earlier slots are decided.
+    /// A slot was decided, in any order. It commits once all earlier slots are decided.
     Decided {
         view: View,
         /// Slot.
@@ -63,7 +63,7 @@ pub enum Mark {
         /// Height of the checkpoint.
         height: Height,
     },
-    /// A block was executed without a bundle, because a quorum signed that it is absent.
+    /// A block was executed without a bundle, because a quorum signed that the bundle is absent.
     Voided {
         /// Height of the block.
         height: Height,

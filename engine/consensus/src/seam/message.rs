@@ -1,18 +1,18 @@
-//! What the hosts and the shared parts need to know of a protocol's messages.
+//! ! Properties of a protocol's messages that the hosts and the shared parts need.
 
 use quorate_types::stages::MessageKind;
 use quorate_types::{Block, Bundle, Certificate, View, Vote, Wire};
 use std::fmt;
 use std::sync::Arc;
 
-/// Purpose of a message, in terms that all protocols share.
+/// Purpose of a message, in terms common to all protocols.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// Proposes a block: a proposal, PRE-PREPARE.
     Proposal,
     /// Counts toward a quorum that forms a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
     Vote,
-    /// Leaves a view that timed out: a timeout, VIEW-CHANGE.
+    /// Leaves a view because of a timeout: a timeout, VIEW-CHANGE.
     Timeout,
     /// Delivers certificates only: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
     Certificate,
@@ -23,7 +23,7 @@ pub enum Purpose {
 /// Role of a certificate in the message that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Role {
-    /// Certificate that the message builds on, or the highest that the sender knows a block may extend.
+    /// Certificate that the message builds on, or the highest known to the sender that a block may extend.
     Base,
     /// Evidence that the view has begun, if the base does not show it.
     Evidence,
@@ -40,17 +40,18 @@ pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     /// Returns the vote that the sender must sign.
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
     fn purpose(&self) -> Purpose;
-    /// Returns the kind of the message, as far as costs differ.
+    /// Returns the kind of the message with respect to its costs.
     fn kind(&self) -> MessageKind;
-    /// Returns the vote, if the message is one by which the loss of links can be judged: PREPARE and COMMIT of PBFT.
+    /// Returns the vote, if the message contains one from which the loss of links is estimated: PREPARE or COMMIT of
+    /// PBFT.
     fn counted_vote(&self) -> Option<&Vote> {
         None
     }
     /// Returns the proposed block, and the bundles that travel with it.
     fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
-    /// Returns the certificates that the message shows, except those inside statements signed by others.
+    /// Returns the certificates in the message, except those inside statements signed by others.
     fn certificates(&self) -> Vec<(Role, &Certificate)>;
-    /// Returns the message's view, or `None` if it applies to whichever view its sender is in.
+    /// Returns the message's view, or `None` if the message applies to the sender's current view, whichever that is.
     fn view(&self) -> Option<View>;
     /// Returns a one-line description, for transcripts.
     fn describe(&self) -> String;

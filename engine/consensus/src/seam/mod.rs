@@ -1,8 +1,8 @@
-//! The seam: inputs and actions of a replica.
+//! ! Inputs and actions of a replica.
 //!
-//! A replica is a function of its inputs. Clock, disk, keys and network are devices of the host, which performs
-//! [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator and under
-//! scripted attacks.
+//! A replica is a function of its inputs. The clock, the disk, the keys and the network are devices of the host, which
+//! performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator and
+//! under scripted attacks.
 
 pub mod encoding;
 pub mod marks;
@@ -27,10 +27,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Timer of a replica; arming it again replaces the earlier deadline.
+/// Timer of a replica. Arming it again replaces the earlier deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Timer {
-    /// The current view timed out, or is halfway there: then pending commands are relayed to the leader.
+    /// The current view timed out, or half of its timeout has passed and pending commands are relayed to the leader.
     View,
     /// Commands have waited long enough for a fuller block.
     Batch,
@@ -47,24 +47,25 @@ impl Timer {
 /// Input that a host gives to a replica.
 ///
 /// If clients are authenticated, the host must reject every bundle that its client did not sign, both in
-/// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator: a
-/// bundle that one honest replica accepts, all accept, and a block that names a forged bundle never becomes complete
-/// anywhere. The host must also reject bundles that were executed before, as far as it remembers, in [`Input::Submit`]
-/// and in what peers relay or spread ([`Replica::screen`](crate::Replica::screen)).
+/// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator, so
+/// either all honest replicas accept a bundle or none does, and a block that names a forged bundle never becomes
+/// complete anywhere. In [`Input::Submit`], and in bundles that peers relay or disseminate
+/// ([`Replica::screen`](crate::Replica::screen)), the host must also reject bundles that were executed before, as far
+/// as it remembers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
-    /// One record of the journal, in the order of ids and before [`Input::Start`]. Committed blocks must be executed
-    /// again: each recalled one produces an [`Action::Commit`].
+    /// One record of the journal. Records come in the order of their ids and before [`Input::Start`]. Committed blocks
+    /// must be executed again: each one that is recalled produces an [`Action::Commit`].
     Recall {
         id: RecordId,
         record: Record,
     },
-    /// The journal is incomplete: it is gone, or was cut by a repair. Comes before [`Input::Start`].
+    /// The journal is incomplete, because it is gone or a repair truncated it. Comes before [`Input::Start`].
     Forgot,
     /// Start, or resume where the journal ends.
     Start,
-    /// Write a summary to the journal: a [`Record::Summary`] and the records after it. Everything before it can be
-    /// removed once the state at the committed height is durable.
+    /// Write a summary to the journal: a [`Record::Summary`] and the records that complete it. Everything before it can
+    /// be removed once the state at the committed height is durable.
     Summarize,
     /// A message from a peer that the channel authenticated, or from this replica itself through the loopback.
     Receive {
@@ -95,7 +96,7 @@ pub enum Input<M> {
     Executed {
         /// Height up to which all blocks are executed.
         height: Height,
-        /// Digest of the state, the same on all replicas that executed the same blocks. If the state is kept, the
+        /// Digest of the state, equal on all replicas that executed the same blocks. If the state is kept, this is the
         /// digest of its manifest.
         state: Digest,
         /// Whether the host keeps the state. Hosts keep states at the same heights on all replicas.
@@ -122,8 +123,8 @@ pub enum Input<M> {
         /// Indices of the chunks that the host already has, from its own state or an interrupted transfer.
         chunks: Vec<u32>,
     },
-    /// Answer to [`Action::AdoptState`]. Before [`Input::Start`]: the host adopted a state before the restart, and the
-    /// journal does not record it yet.
+    /// Answer to [`Action::AdoptState`]. If it comes before [`Input::Start`], the host adopted a state before the
+    /// restart and the journal does not record that yet.
     Adopted {
         checkpoint: Box<Certificate>,
         /// The replica's part of the state.
@@ -145,7 +146,7 @@ pub enum To {
 /// Action for the host, to be performed in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action<M> {
-    /// Send a message; one to the sender itself comes back as an input.
+    /// Send a message. A message to the sender itself comes back as an input.
     Send {
         to: To,
         message: Envelope<M>,
@@ -176,14 +177,14 @@ pub enum Action<M> {
         /// Bundles that the block refers to, in order.
         bundles: Vec<Bundle>,
     },
-    /// Digest the state exactly after the frontier's last block, which was committed just before; answered by
-    /// [`Input::Executed`].
+    /// Compute the digest of the state right after the frontier's last block, which was committed just before; answered
+    /// by [`Input::Executed`].
     DigestState {
         /// The replica's part of the state.
         frontier: Frontier,
     },
-    /// A quorum certified a state that the host keeps. Peers may request it; the host need only keep this state and its
-    /// predecessor.
+    /// A quorum certified a state that the host keeps. Peers may request it; the host needs to keep only this state and
+    /// its predecessor.
     StateStable { checkpoint: Box<Certificate> },
     /// Read a part of a kept state; answered by [`Input::StateRead`].
     ReadState {
@@ -207,21 +208,21 @@ pub enum Action<M> {
         chunk: u32,
         bytes: Bytes,
     },
-    /// Switch to the received state, whose chunks are complete; answered by [`Input::Adopted`] once that survives a
-    /// crash. From then on the host ignores every [`Action::Commit`] and [`Action::DigestState`] at this height or
-    /// below.
+    /// Switch to the received state, whose chunks are complete; answered by [`Input::Adopted`] once the switch survives
+    /// a crash. From then on the host ignores every [`Action::Commit`] and [`Action::DigestState`] at or below this
+    /// height.
     AdoptState { checkpoint: Box<Certificate> },
     /// A replica was proven to misbehave.
     Accuse(Box<Evidence>),
-    /// Tell the client of this bundle from [`Input::Submit`] that it was refused.
+    /// Tell the client that its bundle from [`Input::Submit`] was refused.
     Refuse { bundle: Digest, why: Refusal },
-    /// Treat the journal as complete once this record is durable. It bounds the views in which a replica whose journal
-    /// was lost or cut may have voted, so its next life need not ask again.
+    /// Treat the journal as complete once this record is durable. The record bounds the views in which a replica whose
+    /// journal was lost or truncated may have voted, so after its next start the replica need not ask again.
     AcceptRepair {
         /// Record persisted just before.
         after: RecordId,
     },
-    /// Stop the replica: give it no further input, and perform none of its further actions.
+    /// Stop the replica: pass it no further input, and perform none of its remaining actions.
     Halt(Halt),
     /// An event worth observing; a host may ignore it.
     Mark(Mark),
@@ -233,7 +234,7 @@ pub enum Refusal {
     PoolFull,
     /// The bundle was executed before.
     Executed,
-    /// The bundle has expired, or will before it can be ordered.
+    /// The bundle has expired, or will expire before it can be ordered.
     Expired,
 }
 
@@ -254,8 +255,8 @@ pub enum Halt {
     },
 }
 
-/// Two different statements of one kind in one view (and for one slot, in protocols with slots), both signed by the
-/// same replica.
+/// Proof of equivocation: two different statements of one kind in one view (and for one slot, in protocols with slots),
+/// both signed by the same replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evidence {
     pub first: Vote,
@@ -263,7 +264,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Describes the contradiction if its statements prove to nobody else who made them.
+    /// Describes the contradiction if the statements prove to nobody else who made them.
     pub fn hearsay(&self) -> String {
         format!("hearsay, as the reporting replica could have made both MACs itself: {self}")
     }
@@ -287,7 +288,7 @@ pub enum Envelope<M> {
     FetchBlocks {
         /// Highest requested block.
         digest: Digest,
-        /// The sender knows the ancestors at this height and below.
+        /// Height at and below which the sender already has the ancestors.
         above: Height,
         /// Maximum number of blocks in the answer.
         most: u16,
@@ -296,21 +297,21 @@ pub enum Envelope<M> {
     Blocks(Vec<Arc<Block>>),
     FetchBundles {
         digests: Vec<Digest>,
-        /// The sender knows everything committed up to this height; none of the bundles belongs there.
+        /// The sender knows everything committed up to this height, and none of the bundles belongs there.
         above: Height,
     },
     Bundles(Vec<Bundle>),
-    /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
+    /// Bundles that wait at a backup, for the leader to propose. The first one has waited longest.
     Relay(Vec<Bundle>),
     /// Bundles that the sender's clients have just sent to it alone
     /// ([`Dissemination::Replicas`](crate::config::Dissemination::Replicas)).
     Spread(Vec<Bundle>),
-    /// Lists bundles that the sender has spread, for the others to acknowledge
+    /// List of bundles that the sender has disseminated, for the others to acknowledge
     /// ([`Dissemination::ReplicasCertified`](crate::config::Dissemination::ReplicasCertified)).
     Batch(Arc<Batch>),
     /// Answer to [`Envelope::Batch`]: the sender has journaled all bundles of the batch and keeps them.
     Stored(Vote),
-    /// A quorum keeps the bundles of this batch of the sender.
+    /// A quorum keeps the bundles of this batch of the sender's.
     Certified(Box<Certificate>),
     /// Certified batches whose bundles the sender proposes or relays next.
     Covers(Vec<Cover>),
@@ -320,12 +321,12 @@ pub enum Envelope<M> {
     },
     /// The sender lacks a bundle of a final block, and has asked all others for it.
     Absent(Vote),
-    /// A quorum lacks a bundle of a final block, which is executed without it.
+    /// A quorum lacks a bundle of a final block, so the block is executed without it.
     Void(Box<Certificate>),
-    /// Request for the recipient's standing. To itself, a replica that lost its journal sends it to learn that the
-    /// journal holds what lets it vote after a restart.
+    /// Request for the recipient's standing. A replica that lost its journal also sends it to itself, to learn when the
+    /// journal holds what it needs to vote after a restart.
     Ask {
-        /// Matches answers to this question.
+        /// Number that answers to this question repeat.
         nonce: u64,
     },
     /// Answer to [`Envelope::Ask`].
@@ -335,7 +336,7 @@ pub enum Envelope<M> {
         standing: Standing,
     },
     Checkpoint(Vote),
-    /// The requested blocks or state are gone; the state of this checkpoint is available.
+    /// The requested blocks or state are gone, but the state of this checkpoint is available.
     Offer {
         checkpoint: Box<Certificate>,
     },
@@ -350,15 +351,16 @@ pub enum Envelope<M> {
         /// Height of the checkpoint.
         height: Height,
         part: Part,
-        /// Encoded manifest or bytes of a chunk; empty if the sender does not have that state, or no longer.
+        /// Encoded manifest or bytes of a chunk. Empty if the sender does not have that state.
         bytes: Bytes,
     },
 }
 
 impl<M: Message> Envelope<M> {
-    /// Returns its class for transports. A message with commands, blocks or state, or a list of commands, is bulk; a
-    /// proposal is not, even if it carries commands. Only votes on blocks may be lost: protocols need any quorum of
-    /// them, in any order, whereas a lost vote on a view or a checkpoint costs a timeout or an interval.
+    /// Returns the transport lane of the message. A message with commands, blocks or state, or with a list of commands,
+    /// is bulk; a proposal is not, even if it carries commands. Only votes on blocks may be lost: protocols need any
+    /// quorum of them, in any order, whereas the loss of a vote on a view or a checkpoint costs a timeout or an
+    /// interval.
     pub fn lane(&self) -> Lane {
         match self {
             Envelope::Spread(_)
@@ -366,7 +368,7 @@ impl<M: Message> Envelope<M> {
             | Envelope::Relay(_)
             | Envelope::Blocks(_)
             | Envelope::StatePart { .. } => Lane::Bulk,
-            // A batch is acknowledged once its bundles are there, so it is of no use before them.
+            // A batch is acknowledged once its bundles are there, so it is useless before them.
             Envelope::Batch(_) => Lane::Bulk,
             _ => match self.kind() {
                 MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit => Lane::Vote,
@@ -375,7 +377,7 @@ impl<M: Message> Envelope<M> {
         }
     }
 
-    /// Returns the kind of the message, as far as costs differ.
+    /// Returns the kind of the message with respect to its costs.
     pub fn kind(&self) -> MessageKind {
         match self {
             Envelope::Protocol(message) => message.kind(),
@@ -401,7 +403,7 @@ impl<M: Message> Envelope<M> {
         }
     }
 
-    /// Returns the client commands in a message of any kind. Its sender is not their author, so they must be
+    /// Returns the client commands in a message of any kind. The message's sender is not their author, so they must be
     /// authenticated.
     pub fn bundles(&self) -> &[Bundle] {
         match self {
@@ -411,8 +413,8 @@ impl<M: Message> Envelope<M> {
         }
     }
 
-    /// Removes client commands that are not genuine here. Where clients authenticate bundles to each replica
-    /// separately, an honest sender may have accepted what this replica must not.
+    /// Removes the client commands that fail authentication here. If clients authenticate bundles to each replica
+    /// separately, an honest sender may have accepted bundles that this replica must not accept.
     pub fn retain_bundles(&mut self, is_genuine: impl FnMut(&Bundle) -> bool) {
         match self {
             Envelope::Protocol(message) => message.retain_bundles(is_genuine),
@@ -439,7 +441,8 @@ pub const MAX_FETCHED_BLOCKS: usize = 64;
 pub const MAX_FETCHED_BUNDLES: usize = 4096;
 /// Maximum number of bundles in one message that spreads them.
 pub const MAX_SPREAD_BUNDLES: usize = 4096;
-/// Maximum bytes of such a message, if it has more than one bundle. Votes on the same link wait behind it.
+/// Maximum bytes of a dissemination message with more than one bundle. It is small because votes on the same link wait
+/// behind the message.
 pub const MAX_SPREAD_BYTES: usize = 1 << 20;
 /// Maximum number of certified batches in one message that shows them.
 pub const MAX_COVERS: usize = 1024;

@@ -1,11 +1,11 @@
-//! Short descriptions of a replica's inputs and actions, for transcripts. The encodings are complete; these lines give
-//! the essentials.
+//! ! Short descriptions of a replica's inputs and actions, for transcripts. The encodings are complete, whereas these
+//! lines contain only the essentials.
 
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Action, Drop, Envelope, Halt, Input, Mark, Message, Refusal, To};
 use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, ReplicaId, Subject, Vote};
 
-/// Describes an input as the object of "takes".
+/// Describes an input, in a form that can follow the verb "takes".
 pub fn input<M: Message>(input: &Input<M>) -> String {
     match input {
         Input::Start => "the start".into(),
@@ -88,7 +88,7 @@ pub fn action<M: Message>(action: &Action<M>) -> String {
     }
 }
 
-/// Describes why a replica stops.
+/// Describes the reason why a replica stops.
 pub fn halt(why: &Halt) -> String {
     match why {
         Halt::Unreadable { id, why } => format!("cannot go on from record {}: {why}", id.0),

@@ -1,4 +1,4 @@
-//! Beginning on a committed block whose state comes from a snapshot or from peers.
+//! ! Start on a committed block whose state comes from a snapshot or from peers.
 
 use super::{Store, Waiting};
 use crate::recovery::frontier::Frontier;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl Store {
     /// Replaces everything committed so far by the committed block `digest`, whose state comes from a snapshot. The
-    /// block itself is not here.
+    /// store does not have the block itself.
     pub fn begin_on(&mut self, height: Height, digest: Digest) {
         self.begin_above(height, digest);
         self.pool.begin_again([]);

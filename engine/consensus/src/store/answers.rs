@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 /// Maximum bytes of payloads and proofs in an answer with more than one block.
 const MAX_BLOCKS_ANSWER_BYTES: usize = 8 << 20;
-/// Maximum bytes of an answer with more than one bundle. The answer blocks everything behind it on the link.
+/// Maximum bytes of an answer with more than one bundle. It is small because everything behind the answer waits on the
+/// link.
 const MAX_BUNDLES_ANSWER_BYTES: usize = 1 << 20;
 
 impl Store {
@@ -25,7 +26,7 @@ impl Store {
         blocks
     }
 
-    /// Answers a request for bundles with as many as fit.
+    /// Answers a request for bundles with as many bundles as fit.
     pub fn bundles(&self, digests: &[Digest]) -> Vec<Bundle> {
         let mut bytes = 0;
         let held = digests.iter().filter_map(|digest| self.pool.get(digest).or_else(|| self.kept.get(digest)).cloned());

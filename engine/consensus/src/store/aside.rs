@@ -1,12 +1,12 @@
-//! Unlinked blocks that lost their slot to another block.
+//! ! Unlinked blocks whose slot went to another block.
 
 use super::Store;
 use quorate_types::{Block, Digest};
 use std::sync::Arc;
 
 impl Store {
-    /// Sets aside an unlinked block that was not chosen for its slot but may be chosen again. Its bundles are pending
-    /// again.
+    /// Sets aside an unlinked block that was not chosen for its slot but may be chosen later. Its bundles become
+    /// pending again.
     pub fn set_aside(&mut self, digest: &Digest) {
         let uncommitted = |block: &&Arc<Block>| block.height > self.committed();
         if let Some(block) = self.tree.get(digest).filter(uncommitted).cloned() {
@@ -20,7 +20,7 @@ impl Store {
         }
     }
 
-    /// Takes up an unlinked block that was set aside and is now chosen.
+    /// Restores an unlinked block that was set aside and is now chosen.
     pub fn take_up(&mut self, digest: &Digest) {
         if self.aside.remove(digest).is_some()
             && let Some(block) = self.tree.get(digest)
@@ -29,7 +29,7 @@ impl Store {
         }
     }
 
-    /// Discards an uncommitted, unlinked block that can never be chosen. Its bundles are pending again.
+    /// Discards an uncommitted, unlinked block that can never be chosen. Its bundles become pending again.
     pub fn discard(&mut self, digest: &Digest) {
         self.set_aside(digest);
         if let Some(block) = self.tree.remove(digest) {

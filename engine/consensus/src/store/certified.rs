@@ -1,20 +1,21 @@
-//! Requests for blocks that a certificate names, and for parents of optimistic proposals, which none may ever name.
+//! ! Requests for blocks that a certificate names, and for parents of optimistic proposals, which perhaps no
+//! certificate will ever name.
 
 use super::Store;
 use quorate_types::{Block, Digest, Height, ReplicaId, Time, View};
 
 impl Store {
-    /// Requests a block that a certificate names, after `fetch_delay_ms`: its proposal may be on the way.
+    /// Requests a block that a certificate names, after `fetch_delay_ms`, because its proposal may be on the way.
     pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
         self.want_block_at(now + self.delay, digest, height, source);
     }
 
-    /// Requests a block at once: it was proposed long ago and will not arrive by itself.
+    /// Requests a block at once, because it was proposed long ago and will not arrive unrequested.
     pub fn fetch_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
         self.want_block_at(now, digest, height, source);
     }
 
-    /// If the certified block is waiting, its ancestors are certified too, and those that are missing are requested.
+    /// A certified block that is waiting has certified ancestors, and those that are missing are requested too.
     fn want_block_at(&mut self, due: Time, mut digest: Digest, mut height: Height, source: ReplicaId) {
         while let Some(waiting) = self.waiting.get_mut(&digest) {
             let news = std::mem::take(&mut waiting.is_proposal);
@@ -33,8 +34,8 @@ impl Store {
         self.wants.add_block(due, digest, height, source);
     }
 
-    /// Requests a block that view changes claim to be prepared, without a proof. It is taken for a proposal: perhaps
-    /// only f+1 replicas voted for it, and no honest one of them has its bundles.
+    /// Requests a block that view changes claim to be prepared, without a proof. The store treats it as a proposal,
+    /// because perhaps only f+1 replicas voted for it and no honest one of them has its bundles.
     pub fn want_claimed_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
         if !self.certifies {
             return self.want_block(now, digest, height, source);
@@ -46,8 +47,8 @@ impl Store {
         }
     }
 
-    /// Requests the missing parent of an optimistic proposal from its proposer, who claims to have voted for it. It may
-    /// be made up, so the request ends with the view of the proposal.
+    /// Requests the missing parent of an optimistic proposal from its proposer, who claims to have voted for it. The
+    /// proposer may have invented the parent, so the request ends with the view of the proposal.
     pub(super) fn suppose_parent(&mut self, now: Time, block: &Block, source: ReplicaId) {
         let parent = block.parent();
         self.ahead.insert((block.view, block.digest()), parent);
@@ -63,7 +64,8 @@ impl Store {
     }
 
     /// Drops the optimistic proposals for views before `view` whose parents are missing and not known to be certified,
-    /// and the requests for these parents. It is too late to vote for them, and their parents may never come.
+    /// together with the requests for these parents. It is too late to vote for these proposals, and their parents may
+    /// never arrive.
     pub fn abandon_before(&mut self, view: View) {
         while let Some(first) = self.ahead.first_entry().filter(|first| first.key().0 < view) {
             let ((_, digest), parent) = first.remove_entry();

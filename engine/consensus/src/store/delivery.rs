@@ -1,4 +1,5 @@
-//! Blocks that are final before all their bundles are here, which happens only if leaders propose certified bundles.
+//! ! Blocks that become final before all their bundles are here, which happens only if leaders propose certified
+//! bundles.
 //!
 //! The protocol goes on without the bundles; the committed height follows as they arrive.
 
@@ -11,17 +12,17 @@ use quorate_types::{Block, Bundle, Digest, Height, ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A missing bundle of a block in the tree is requested after this many times `fetch_delay_ms`. It delays no vote, and
-/// is probably on its way from its spreader.
+/// Multiple of `fetch_delay_ms` after which a missing bundle of a block in the tree is requested. The bundle delays no
+/// vote, and is probably on its way from its spreader.
 const ABSENT_DELAYS: u32 = 10;
 /// Number of sweeps, one per [`SWEEP_INTERVAL`](crate::replica), for which an uncertified bundle is kept.
 const MAX_SWEEPS: u64 = 60;
 /// Maximum number of final blocks above the executed one. A replica that is further behind neither proposes nor votes
-/// in protocols with views, so blocks that a quorum cannot execute use up neither memory nor the journal. Slots have a
-/// window.
+/// in protocols with views; otherwise blocks that a quorum cannot execute would fill the memory and the journal.
+/// Protocols with slots have a window instead.
 pub const MAX_UNEXECUTED_BLOCKS: u64 = 512;
 
-/// Final block whose execution waits for a bundle, and the position of the bundle.
+/// Final block whose execution waits for a bundle, and the bundle's position.
 pub(super) struct Stuck {
     block: Arc<Block>,
     position: usize,
@@ -29,12 +30,12 @@ pub(super) struct Stuck {
 }
 
 impl Store {
-    /// Returns the blocks that are not whole without a bundle.
+    /// Returns the blocks that are incomplete without a bundle.
     pub fn blocks_waiting_for(&self, bundle: &Digest) -> &[Digest] {
         self.users.get(bundle).map_or(&[], Vec::as_slice)
     }
 
-    /// Notes that a block and its ancestors are final. Returns false if that contradicts what was final before.
+    /// Records that a block and its ancestors are final. Returns false if that contradicts an earlier final block.
     pub fn decide(&mut self, digest: &Digest) -> bool {
         let Some(path) = self.tree.path_to(digest) else { return false };
         let Some(block) = path.last() else { return true };
@@ -56,7 +57,7 @@ impl Store {
     /// bundle, oldest first.
     pub fn deliverable(&mut self) -> Vec<Arc<Block>> {
         let Some((_, digest)) = self.decided else { return Vec::new() };
-        let mut path = self.tree.path_to(&digest).expect("what is final extends the committed block");
+        let mut path = self.tree.path_to(&digest).expect("final blocks extend the committed block");
         let whole = path.iter().take_while(|block| self.first_absent(block).is_none()).count();
         self.stuck = path.get(whole).and_then(|block| self.stuck_on(block));
         if whole == path.len() {
@@ -87,7 +88,7 @@ impl Store {
         absent.filter(|(position, _)| !self.absence.is_void(block.height, *position))
     }
 
-    /// Returns whether the bundle has arrived for which the execution of final blocks waits, or is void. True once.
+    /// Returns, once, whether the bundle for which the execution of final blocks waits has arrived or is void.
     pub fn take_supplied(&mut self) -> bool {
         let Store { stuck, pool, absence, .. } = self;
         let waits =
@@ -130,7 +131,7 @@ impl Store {
         self.batches.add(now, batch)
     }
 
-    /// Returns whether a bundle of a batch is here. `None` if it has another size than the batch states.
+    /// Returns whether a bundle of a batch is here, or `None` if its size differs from the size that the batch states.
     pub fn has_listed(&self, entry: &Entry) -> Option<bool> {
         match self.pool.get(&entry.bundle) {
             Some(bundle) => (Entry::of(bundle) == *entry).then_some(true),
@@ -168,7 +169,7 @@ impl Store {
         commands
     }
 
-    /// Lets a waiting block go on without the bundles for which a certificate that it names is known now.
+    /// Lets a waiting block proceed without those bundles for which a certificate named in the block is now known.
     fn look_again(&mut self, digest: &Digest, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
         let Some(waiting) = self.waiting.get(digest) else { return };
         let (block, is_proposal) = (waiting.block.clone(), waiting.is_proposal);
@@ -198,7 +199,7 @@ impl Store {
         !self.released.is_empty()
     }
 
-    /// Lets waiting blocks go on that turned out to be certified. Appends those that become whole to `whole`.
+    /// Lets waiting blocks that turned out to be certified proceed. Appends those that become whole to `whole`.
     pub fn release_certified(&mut self, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
         for digest in std::mem::take(&mut self.released) {
             let Some(waiting) = self.waiting.get_mut(&digest) else { continue };
@@ -215,9 +216,9 @@ impl Store {
         }
     }
 
-    /// Returns the size of the missing bundle at this position of a block if it need not be here for a vote: the
-    /// certificate that the block names for it shows that an honest voter has it. So does the certificate of a block
-    /// that is certified itself; its limits need no check.
+    /// Returns the size of the missing bundle at this position of a block if a vote need not wait for it. The
+    /// certificate that the block names for the bundle shows that an honest voter has it. The same holds if the block
+    /// itself is certified; then its limits need no check.
     fn vouch(&self, block: &Block, position: usize, is_proposal: bool) -> Option<Load> {
         if !self.certifies {
             return None;
@@ -225,7 +226,7 @@ impl Store {
         if is_proposal { self.batches.vouch(block, position) } else { Some(Load::default()) }
     }
 
-    /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
+    /// Returns the bundles of a block that are missing and covered by no certificate, and the total load of the others.
     pub(super) fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
         let (mut lacking, mut load) = (Vec::new(), Load::default());
         self.pool.warm(block.payload.iter().copied());
@@ -264,14 +265,14 @@ impl Store {
         &self.batches
     }
 
-    /// Returns the bundles of these blocks that arrived after their blocks were journaled, and are not in the journal
+    /// Returns those bundles of these blocks that arrived after their blocks were journaled and are not in the journal
     /// otherwise.
     pub fn late_bundles(&self, blocks: &[Arc<Block>]) -> Vec<Bundle> {
         let named = blocks.iter().flat_map(|block| &block.payload).filter(|bundle| self.pool.came_late(bundle));
         named.filter(|bundle| !self.kept.contains(bundle)).filter_map(|bundle| self.pool.get(bundle).cloned()).collect()
     }
 
-    /// Notes which bundles of a block in the tree are missing.
+    /// Records which bundles of a block in the tree are missing.
     pub(super) fn note_absent(&mut self, block: &Block) {
         if !self.certifies {
             return;
@@ -283,7 +284,7 @@ impl Store {
         }
     }
 
-    /// Resumes from an adopted state at `height`: blocks above it that were final still are.
+    /// Resumes from an adopted state at `height`. Blocks above it that were final remain final.
     pub(super) fn decide_again(&mut self, height: Height) {
         self.stuck = None;
         if let Some((_, digest)) = self.decided.take().filter(|(decided, _)| *decided > height)

@@ -1,17 +1,18 @@
-//! Missing bundles of blocks that wait: which are on their way, and when to request them.
+//! ! Missing bundles of waiting blocks: which of them are on their way, and when to request them.
 
 use super::Store;
 use quorate_types::{Digest, ReplicaId, Time};
 use std::time::Duration;
 
 impl Store {
-    /// Picks a peer by digest, to spread requests evenly.
+    /// Chooses a peer by digest, to distribute requests evenly.
     pub(super) fn any_peer(&self, digest: &Digest) -> ReplicaId {
         ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
     }
 
-    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles, and
-    /// those of the waiting blocks on top of it: of blocks that came at `now` after a while, of others at once.
+    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles and
+    /// those of the waiting blocks on top of it: after a while for blocks that arrived at `now`, at once for the
+    /// others.
     ///
     /// The bundles of a proposal are probably on their way; those of a block that had to be fetched are not.
     pub(super) fn root(&mut self, now: Option<Time>, digest: Digest) {
@@ -28,17 +29,17 @@ impl Store {
         }
     }
 
-    /// Records that a bundle came by itself: from a client, or from the replica that spreads it.
+    /// Records that a bundle arrived unrequested, from a client or from its spreader.
     pub fn on_arrival(&mut self, now: Time, bundle: &Digest) {
         self.lateness.on_arrival(now, bundle);
     }
 
-    /// Returns whether a bundle is here that was missing when its block came, and has not come by itself yet.
+    /// Returns whether a bundle is here that was missing when its block arrived and has not arrived unrequested yet.
     pub fn expects(&self, bundle: &Digest) -> bool {
         self.lateness.expects(bundle) && self.pool.contains(bundle)
     }
 
-    /// Returns how long missing bundles of a proposal may take to come by themselves before they are requested.
+    /// Returns how long missing bundles of a proposal may take to arrive before they are requested.
     pub fn fetch_wait(&self) -> Duration {
         self.lateness.wait()
     }

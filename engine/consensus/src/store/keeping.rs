@@ -1,4 +1,5 @@
-//! Bundles that this replica has acknowledged: they are in the journal, and back up the pool.
+//! ! Bundles that this replica has acknowledged. They are in the journal, and replace bundles that the pool has
+//! dropped.
 
 use super::Store;
 use crate::data::batches::Batch;
@@ -7,23 +8,23 @@ use crate::data::pool::Need;
 use quorate_types::{Block, Bundle, Digest, Height, ReplicaId};
 
 impl Store {
-    /// Returns the bundles that must be journaled with a block: all but those that are in the journal as acknowledged,
-    /// or missing.
+    /// Returns the bundles that must be journaled with a block: all but those that are missing or already in the
+    /// journal as acknowledged.
     pub fn bundles_to_journal(&self, block: &Block) -> impl Iterator<Item = Bundle> {
         let bundles = block.payload.iter().filter(|digest| !self.kept.contains(digest));
         bundles.filter_map(|digest| {
             let bundle = self.pool.get(digest).cloned();
-            // Some may be on their way if their storage is certified. They are journaled when they are executed.
+            // A certified bundle may still be on its way. It is journaled when it is executed.
             assert!(bundle.is_some() || self.pool.is_absent(digest), "a block's bundles are kept as long as the block");
             bundle
         })
     }
 
-    /// Keeps the bundles of a batch up to the height that it states. Returns those that the journal must hold before
-    /// the acknowledgement, or `None` if the spreader has no room for them.
+    /// Keeps the bundles of a batch up to the height that the batch states. Returns those that the journal must hold
+    /// before the acknowledgement, or `None` if the spreader has used up its space here.
     pub fn keep(&mut self, batch: &Batch) -> Option<Vec<Bundle>> {
         let Store { pool, kept, .. } = self;
-        // No block that is still to come may rely on the certificate.
+        // No future block may rely on the certificate.
         if batch.until() <= self.ledger.height() || bug!(AnyCertificate) {
             return Some(Vec::new());
         }
@@ -49,7 +50,7 @@ impl Store {
         }
     }
 
-    /// Puts missing bundles back into the pool that this replica has acknowledged. Returns whether there are any.
+    /// Returns acknowledged bundles that the pool is missing to the pool. Returns whether there are any.
     pub(super) fn restore_kept(&mut self, missing: &[Digest]) -> bool {
         let Store { pool, kept, .. } = self;
         let found = missing.iter().filter_map(|bundle| kept.get(bundle));

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of waiting blocks. When it is reached, the highest one is evicted.
+/// Maximum number of waiting blocks. At the limit, the highest one is evicted.
 const MAX_WAITING_BLOCKS: usize = 16_384;
 /// Bookkeeping cost of a bundle besides its body: table and queue entries, and its share of a receive buffer.
 const BUNDLE_OVERHEAD_BYTES: usize = 256;
@@ -54,9 +54,9 @@ struct Waiting {
     lacks_bundles: usize,
     /// Total load of its bundles that are here.
     load: Load,
-    /// Whether the block is known only from a proposal, so that the block limits apply to it.
+    /// Whether the block is known only from a proposal. Then the block limits apply to it.
     is_proposal: bool,
-    /// Whether every block between this one and the tree is here. Only then are its bundles requested.
+    /// Whether all blocks between this one and the tree are here. Only then are its bundles requested.
     is_rooted: bool,
 }
 
@@ -70,8 +70,8 @@ pub struct Store {
     /// The whole blocks.
     pub tree: BlockTree,
     pub pool: Pool,
-    /// End of the branch on which this replica would build. Bundles of other branches are pending again: those branches
-    /// may be dead, and perhaps no leader would ever commit on top of them.
+    /// Tip of the branch on which this replica would build. Bundles of other branches are pending again, because
+    /// perhaps no leader ever commits on those branches.
     tip: Digest,
     /// Tip at the last check of the invariants.
     checked_tip: Option<Digest>,
@@ -94,19 +94,20 @@ pub struct Store {
     decided: Option<(Height, Digest)>,
     /// Missing bundle for which the execution of final blocks waits.
     stuck: Option<Stuck>,
-    /// Bundles of final blocks that nobody may have.
+    /// Bundles of final blocks that perhaps no replica has.
     pub absence: Absence,
-    /// Missing bundles of blocks in the tree that are yet to be requested, with their heights.
+    /// Missing bundles of blocks in the tree that are still to be requested, with their heights.
     fresh_absent: Vec<(Digest, Height)>,
-    /// Waiting blocks that turned out to be certified, and need not wait for bundles.
+    /// Waiting blocks that turned out to be certified and no longer wait for bundles.
     released: Vec<Digest>,
-    /// Parents of optimistic proposals that came without them, by the view and digest of the proposal.
+    /// Parents of optimistic proposals that arrived without them, by view and digest of the proposal.
     ahead: BTreeMap<(View, Digest), Digest>,
-    /// Requested blocks that nothing proves to be certified: only such proposals name them, or claims of peers.
+    /// Requested blocks that nothing proves to be certified, because only optimistic proposals or claims of peers name
+    /// them.
     supposed: BTreeSet<Digest>,
 }
 
-/// Outcome of offering a block to the store.
+/// Result of offering a block to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// The block is in the tree.
@@ -124,7 +125,7 @@ pub enum Taken {
 }
 
 impl Store {
-    /// Creates a store that holds only genesis.
+    /// Creates a store that contains only genesis.
     pub fn new(config: &Config, quorum: Quorum, me: ReplicaId, genesis: Digest, salt: Salt) -> Self {
         let lookback = LeaderElection::new(config.leader, quorum).lookback();
         Store {
@@ -143,10 +144,10 @@ impl Store {
             children: DigestMap::with_hasher(salt),
             users: DigestMap::with_hasher(salt),
             wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms), salt),
-            // Without checkpoints no height is a multiple of it.
+            // Without checkpoints, no height is a multiple of the interval.
             checkpoint_interval: if config.phases_only { u64::MAX } else { config.checkpoint_interval },
             certifies: config.dissemination.is_certified(),
-            // Half of the patience of an honest spreader, because messages may be late.
+            // Half of the time for which an honest spreader waits, because messages may be late.
             batches: Batches::new(quorum, me, config.view_timeout() * PATIENCE / 2, salt),
             early: EarlyBatches::new(quorum, config.view_timeout() * PATIENCE),
             kept: Kept::new(config, quorum, salt),
@@ -170,19 +171,19 @@ impl Store {
         self.ledger.whole_above()
     }
 
-    /// Retains the committed blocks above `height` for peers that fetch the state at that height.
+    /// Keeps the committed blocks above `height` for peers that fetch the state at that height.
     pub fn keep_above(&mut self, height: Height) {
         self.ledger.keep_above(height);
     }
 
-    /// Restores a committed block without its bundles, at or below the height where the store begins.
+    /// Restores a committed block without its bundles, at or below the height at which the store begins.
     pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         self.ledger.recall(block.clone());
         self.tree.recall_committed(block, candidates);
     }
 
-    /// Returns the last committed blocks, as many as leader election looks back on, oldest first, each with its
-    /// candidates for leader.
+    /// Returns the last committed blocks that leader election looks back on, oldest first, each with its candidates for
+    /// leader.
     pub fn ancestors(&self) -> impl Iterator<Item = (&Arc<Block>, &[ReplicaId])> {
         let candidates = |block: &Arc<Block>| self.tree.candidates(&block.digest()).map_or(&[][..], |found| &found[..]);
         self.ledger.latest().map(move |block| (block, candidates(block)))
@@ -217,9 +218,9 @@ impl Store {
         self.wants.has_bundle(digest)
     }
 
-    /// Accepts a block, and appends the blocks that become whole, itself included, to `whole`.
+    /// Accepts a block, and appends the blocks that become whole, possibly itself, to `whole`.
     ///
-    /// A peer's block that was not requested is a proposal. If it exceeds the block limits it never becomes whole, so
+    /// A peer's block that was not requested is a proposal. If it exceeds the block limits, it never becomes whole, so
     /// this replica does not vote for it.
     pub fn offer(
         &mut self,
@@ -288,8 +289,8 @@ impl Store {
         for bundle in &lacking {
             self.users.entry(*bundle).or_default().push(digest);
         }
-        // The sender of a block has its bundles. A replica that is far behind is missing many bundles that every peer
-        // has, so it spreads its requests over all of them.
+        // The sender of a block has the block's bundles. A replica that is far behind lacks many bundles that every
+        // peer has, so it distributes its requests over all of them.
         let is_far_behind = was_fetched && self.waiting.len() >= MAX_FETCHED_BLOCKS;
         let source = if is_far_behind { self.any_peer(&digest) } else { source };
         let lacks_bundles = lacking.len();
@@ -301,8 +302,8 @@ impl Store {
         Taken::Waiting
     }
 
-    /// Makes room for a block at `height` by evicting the highest waiting block, if that one is higher. A lagging
-    /// replica learns of blocks from the newest down, and it can use those next to its committed block first.
+    /// Makes room for a block at `height` by evicting the highest waiting block, if that block is higher. A lagging
+    /// replica learns of blocks from the newest down, but it can use the blocks right above its committed block first.
     fn evict_above(&mut self, height: Height) -> bool {
         let highest = self.waiting.iter().map(|(digest, waiting)| (waiting.block.height, *digest)).max();
         let Some((_, digest)) = highest.filter(|(highest, _)| *highest > height) else { return false };
@@ -315,7 +316,7 @@ impl Store {
         self.waiting.len()
     }
 
-    /// Drops a waiting block and the requests that only it needs. No certified block may build on it.
+    /// Drops a waiting block and the requests that only this block needs. No certified block may build on it.
     fn give_up(&mut self, digest: &Digest) {
         let Some(waiting) = self.waiting.remove(digest) else { return };
         for bundle in &waiting.block.payload {
@@ -331,13 +332,12 @@ impl Store {
         }
     }
 
-    /// Accepts a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
-    /// `whole`.
+    /// Accepts a bundle from a client or a fetched bundle from a peer. Appends the blocks that become whole to `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
         self.supply_for(bundle, Need::Offered(Source::Unnamed), leaders, whole)
     }
 
-    /// Accepts a bundle like [`Store::supply`], for the given need if no block needs the bundle.
+    /// Accepts a bundle like [`Store::supply`]. If no block needs the bundle, it is accepted for the given need.
     pub fn supply_for(
         &mut self,
         bundle: Bundle,
@@ -388,8 +388,8 @@ impl Store {
         }
     }
 
-    /// Returns a waiting block once nothing is missing, and stops waiting for it. A bundle that was here when the block
-    /// arrived may be gone, together with the executed block that retained it; it is then requested.
+    /// Returns a waiting block once nothing is missing, and ends its wait. A bundle that was here when the block
+    /// arrived may be gone, together with the executed block that kept it; it is then requested.
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
         let (block, source, is_proposal) = (waiting.block.clone(), waiting.source, waiting.is_proposal);
@@ -445,8 +445,8 @@ impl Store {
         }
     }
 
-    /// Makes the branch that ends in `tip` the one to build on. `tip` must be in the tree, at or above the committed
-    /// height.
+    /// Makes the branch that ends in `tip` the one on which to build. `tip` must be in the tree, at or above the
+    /// committed height.
     pub fn follow(&mut self, tip: Digest) {
         const MEET: &str = "branches meet at the last commit";
         let (mut old, mut new) = (self.tip, tip);
@@ -516,8 +516,8 @@ impl Store {
         Frontier::new(self.ancestors().map(|(block, candidates)| (block.clone(), candidates.into())).collect())
     }
 
-    /// Drops waiting blocks and requests at or below the committed height, or on an abandoned fork: they will never be
-    /// needed.
+    /// Drops waiting blocks and requests that will never be needed: those at or below the committed height, or on an
+    /// abandoned fork.
     fn forget_overtaken(&mut self) {
         if self.waiting.is_empty() && self.wants.is_empty() {
             return;
@@ -543,7 +543,7 @@ impl Store {
         self.supposed.retain(|block| wants.has_block(block));
     }
 
-    /// Appends the requests that are due, each with the peer to send it to.
+    /// Appends the requests that are due, each with its recipient.
     pub fn requests<M>(&mut self, now: Time, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
         self.wants.requests(now, self.ledger.height(), out);
     }
@@ -558,7 +558,7 @@ impl Store {
         self.wants.on_answer(now, peer);
     }
 
-    /// Checks the invariants after a step. Looks up blocks in the tree only if the step may have removed one.
+    /// Checks the invariants after a step. Looks up blocks in the tree only if the step may have removed some.
     pub fn invariants(&mut self) {
         let shrunk = self.tree.take_shrunk();
         self.tree.invariants(shrunk);

@@ -4,11 +4,11 @@ use super::Store;
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, Subject};
 use std::sync::Arc;
 
-/// Maximum number of certificates of absence that answer a request for bundles.
+/// Maximum number of absence certificates in the answer to a request for bundles.
 const MAX_VOIDS_SHOWN: usize = 64;
 
 impl Store {
-    /// Returns whether execution waits for the block of a statement of absence, and its bundle is missing here, too.
+    /// Returns whether execution waits for the block of an absence statement and the bundle is missing here too.
     pub fn lacks(&self, subject: &Subject) -> bool {
         let about = |block: &&Arc<Block>| (block.height, block.digest()) == (subject.height, subject.digest);
         let position = usize::try_from(subject.view.0).unwrap_or(usize::MAX);
@@ -18,7 +18,7 @@ impl Store {
         })
     }
 
-    /// Returns the bundle that a statement says is absent, if it is here.
+    /// Returns the bundle that a statement declares absent, if it is here.
     pub fn bundle_at(&self, subject: &Subject) -> Option<&Bundle> {
         let bundle = self.named_by(subject)?;
         self.pool.get(&bundle).or_else(|| self.kept.get(&bundle))
@@ -29,7 +29,7 @@ impl Store {
         block.payload.get(usize::try_from(subject.view.0).ok()?).copied()
     }
 
-    /// Restores from the journal that this replica signed that a bundle is absent.
+    /// Restores the fact that this replica signed that a bundle is absent, from the journal.
     pub fn recall_absent(&mut self, subject: &Subject) {
         if subject.height > self.committed()
             && let Some(bundle) = self.named_by(subject)
@@ -38,7 +38,7 @@ impl Store {
         }
     }
 
-    /// Returns the certificates of absence about these blocks.
+    /// Returns the absence certificates for these blocks.
     pub fn voids_of(&self, blocks: &[Arc<Block>]) -> Vec<Certificate> {
         if !self.absence.has_any() {
             return Vec::new();
@@ -46,7 +46,7 @@ impl Store {
         blocks.iter().flat_map(|block| self.absence.certificates(block.height)).cloned().collect()
     }
 
-    /// Returns the certificates of absence of these bundles.
+    /// Returns the absence certificates for these bundles.
     pub fn voids_among(&self, bundles: &[Digest]) -> Vec<Certificate> {
         let is_wanted = |certificate: &&Certificate| {
             self.named_by(&certificate.subject).is_some_and(|bundle| bundles.contains(&bundle))
@@ -54,8 +54,8 @@ impl Store {
         self.absence.certificates_above(Height(0)).filter(is_wanted).take(MAX_VOIDS_SHOWN).cloned().collect()
     }
 
-    /// Executes the bundles of a block, except the void ones, and returns them. A void bundle that is here is pending
-    /// again.
+    /// Executes the bundles of a block, except the void ones, and returns them. A void bundle that is here becomes
+    /// pending again.
     pub(super) fn execute(&mut self, block: &Block) -> Vec<Bundle> {
         let Store { pool, absence, .. } = self;
         let execute = |(position, bundle): (usize, &Digest)| {

@@ -1,9 +1,9 @@
-//! Blocks and bundles that a replica is missing and requests: first from the peer it heard of them from, then from the
-//! others in turn.
+//! ! Blocks and bundles that a replica lacks and requests: first from the peer from which it learned of them, then from
+//! the others in turn.
 //!
-//! Each peer has at most one bundle request outstanding, for the bundles closest to the committed height first. Its
-//! answer is bounded, and as long as it brings something, the same peer is asked for the rest immediately. So a lagging
-//! replica uses all the bandwidth of its peers, but delays the work of each by at most one answer.
+//! Each peer has at most one bundle request outstanding, and bundles closest to the committed height are requested
+//! first. An answer is bounded, and as long as it contains something, the same peer is asked for the rest immediately.
+//! A lagging replica thus uses the bandwidth of all its peers, but delays the work of each by at most one answer.
 
 use crate::data::digest_map::{DigestMap, Salt};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
@@ -11,14 +11,15 @@ use quorate_types::{Digest, Height, Quorum, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Retry periods a peer gets to deliver a bundle before we ask another peer, even if it is delivering other bundles.
+/// Number of retry periods for which a peer may take to deliver a bundle before another peer is asked, even if it is
+/// delivering other bundles.
 const PATIENCE: u32 = 10;
 
 /// Missing block or bundle.
 #[derive(Clone, Copy)]
 struct Want {
     height: Height,
-    /// The peer to ask, or the one asked last.
+    /// Peer to ask, or the peer asked last.
     peer: ReplicaId,
     /// When to ask, or the deadline of the answer.
     due: Time,
@@ -98,7 +99,7 @@ impl Wants {
         self.bundles.retain(|digest, _| bundle(digest));
     }
 
-    /// Appends the requests that are due, each with the peer to send it to. `above` is the committed height.
+    /// Appends the requests that are due, each with its recipient. `above` is the committed height.
     pub fn requests<M>(&mut self, now: Time, above: Height, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
         let (me, quorum, retry) = (self.me, self.quorum, self.retry);
         for (digest, want) in self.blocks.iter_mut().filter(|(_, want)| want.due <= now) {
@@ -110,7 +111,8 @@ impl Wants {
         for busy in &mut self.busy {
             busy.take_if(|until| *until <= now);
         }
-        // Thousands may wait for the answer of one peer: they are not sorted again for each block that comes meanwhile.
+        // Thousands of bundles may wait for the answer of one peer. They are not sorted again for each block that
+        // arrives in the meantime.
         let busy = &self.busy;
         let may_ask = |want: &Want| want.due <= now && (want.asked || busy[want.peer.index()].is_none());
         let mut due: Vec<(Height, Digest)> = self
@@ -152,8 +154,8 @@ impl Wants {
     }
 
     /// Records that `peer` answered with some of the bundles requested from it. Answers are bounded, so the remaining
-    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them. So are those
-    /// that became due while the peer was busy.
+    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them. Bundles that
+    /// became due while the peer was busy are requested as well.
     pub fn on_answer(&mut self, now: Time, peer: ReplicaId) {
         self.busy[peer.index()] = None;
         if self.bundles.values().any(|want| want.peer == peer && want.due <= now) {
@@ -169,7 +171,7 @@ impl Wants {
 }
 
 impl Want {
-    /// Moves on to the next peer if a request is outstanding: it has timed out.
+    /// Moves on to the next peer if a request is outstanding, because that request has timed out.
     fn give_up_if_asked(&mut self, me: ReplicaId, quorum: Quorum) {
         if std::mem::take(&mut self.asked) {
             self.peer = next(self.peer, me, quorum);

@@ -1,23 +1,23 @@
-//! Detection of leaders that pass over a command.
+//! ! Detection of leaders that pass over a command.
 //!
 //! A leader that orders other commands but never those of one client makes progress, so no view timeout replaces it. In
 //! PBFT a backup starts a timer for each request (Castro and Liskov, OSDI 1999, section 4.4). Here the timer runs for
-//! one bundle at a time: the one that has waited longest, until it is executed. Commands may queue for as long as
-//! necessary, because the timer of a bundle starts only when all earlier ones are proposed. Since a bundle is watched
-//! until it is executed, a leader gains nothing by proposing it in blocks that never commit.
+//! one bundle at a time, the one that has waited longest, until it is executed. Commands may queue for as long as
+//! necessary, because the timer of a bundle starts only when all earlier bundles are proposed. Since a bundle is
+//! watched until it is executed, a leader gains nothing by proposing it in blocks that never commit.
 //!
-//! The queues of replicas differ, and a client can make them differ: the leader may lack the bundle, or have it behind
-//! a backlog that no other replica has. So the time allowed for a bundle is divided into quarters. After the first
+//! Replicas have different queues, and a client can cause this: the leader may lack the bundle, or have it behind a
+//! backlog that no other replica has. The time allowed for a bundle is therefore divided into quarters. After the first
 //! quarter a backup relays the bundle to the leader, which notes it. After the second quarter the backup passes it on
-//! to all other replicas, which relay it to the leader too once they have known it for a quarter. When f+1 replicas
-//! have relayed a bundle, the leader proposes it next, ahead of any backlog and however full its pool is: one of the
-//! f+1 is honest. After the fourth quarter the leader counts as passing the bundle over, but only if it noted the
-//! bundle at least two quarters ago. A leader that never notes the bundle gets three times as long. The argument is in
-//! `docs/adr/018-fair-leaders.md`.
+//! to all other replicas, which also relay it to the leader once they have known it for a quarter. When f+1 replicas
+//! have relayed a bundle, at least one of them is honest, and the leader proposes the bundle next, ahead of any backlog
+//! and however full its pool is. After the fourth quarter the leader counts as passing the bundle over, but only if it
+//! noted the bundle at least two quarters ago. A leader that never notes the bundle gets three times as long. For the
+//! proof see `docs/adr/018-fair-leaders.md`.
 //!
-//! The time allowed is `view_timeout_ms`, however short `adaptive` makes views: their duration says nothing about how
-//! long commands queue. It doubles with each leader that passes over the same bundle, so that it eventually exceeds any
-//! delay of the bundle on its way to honest leaders.
+//! The time allowed is `view_timeout_ms`, however short `adaptive` makes views, because the duration of views says
+//! nothing about how long commands queue. It doubles with each leader that passes over the same bundle, so it
+//! eventually exceeds any delay of the bundle on its way to honest leaders.
 
 use crate::config::Config;
 use crate::data::pool::Pool;
@@ -29,9 +29,9 @@ use std::time::Duration;
 const MAX_DOUBLINGS: u32 = 6;
 /// Number of parts into which the time allowed for a bundle is divided.
 const QUARTERS: u32 = 4;
-/// Quarters after which a backup relays the bundle to the leader, and again after each further one.
+/// Quarters after which a backup relays the bundle to the leader. It does so again after each further quarter.
 const RELAYED_AFTER: u32 = 1;
-/// Quarters after which it relays the bundle to all others too, and again after each further one.
+/// Quarters after which a backup also relays the bundle to all others. It does so again after each further quarter.
 const SPREAD_AFTER: u32 = 2;
 /// Quarters that must pass after a leader's note before it counts as passing the bundle over.
 const NOTED_FOR: u32 = 2;
@@ -43,9 +43,9 @@ const NEVER_NOTED: u32 = 3 * QUARTERS;
 pub enum Finding {
     /// No bundle is waiting, or none has waited long.
     Fair,
-    /// This bundle has waited for a while: the leader may not have it.
+    /// This bundle has waited for a while, so the leader may not have it.
     Late(Digest),
-    /// This bundle has waited longer: the other replicas should relay it too.
+    /// This bundle has waited longer, so the other replicas should relay it too.
     Overdue(Digest),
     /// The leader passes the bundle over.
     PassedOver,
@@ -77,10 +77,10 @@ pub struct Fairness {
     quorum: Quorum,
     leader: Option<ReplicaId>,
     watched: Option<Watched>,
-    /// The bundles that each replica relayed first in a message, latest last: its own, and those it relays for the
-    /// other replicas. Bounded by the number of replicas.
+    /// Bundles that each replica relayed first in a message, latest last: its own, and those that it relays for other
+    /// replicas. Their number is bounded by the number of replicas.
     claims: Vec<VecDeque<Digest>>,
-    /// The bundle that each replica last passed on.
+    /// Bundle that each replica last passed on.
     heard: Vec<Option<Heard>>,
 }
 
@@ -138,8 +138,8 @@ impl Fairness {
         }
     }
 
-    /// Records that a replica relays a bundle ahead of all others. Returns true if f+1 replicas have, one of them
-    /// honest: the bundle must then be proposed next.
+    /// Records that a replica relays a bundle ahead of all others. Returns true if f+1 replicas have done so: at least
+    /// one of them is honest, so the bundle must be proposed next.
     pub fn claim(&mut self, by: ReplicaId, bundle: Digest) -> bool {
         let most = self.quorum.replicas();
         let claims = &mut self.claims[by.index()];
@@ -152,7 +152,7 @@ impl Fairness {
         self.claims.iter().filter(|claims| claims.contains(&bundle)).count() >= self.quorum.weak()
     }
 
-    /// Records a bundle that a backup passed on to this backup. Only one bundle from each replica is kept, until it was
+    /// Records a bundle that another backup passed on to this one. Only one bundle per replica is kept, until it is
     /// relayed.
     pub fn on_relay(&mut self, now: Time, from: ReplicaId, bundle: Bundle) {
         let known = &mut self.heard[from.index()];
@@ -162,8 +162,8 @@ impl Fairness {
         }
     }
 
-    /// Returns the bundles passed on by others at least a quarter ago that are not proposed yet, to relay to the
-    /// leader.
+    /// Returns the bundles that others passed on at least a quarter ago and that are not proposed yet, for relaying to
+    /// the leader.
     pub fn to_relay(&mut self, now: Time, pool: &Pool) -> Vec<Bundle> {
         let quarter = self.time / QUARTERS;
         let mut due = Vec::new();
@@ -178,7 +178,7 @@ impl Fairness {
         due
     }
 
-    /// Judges the leader, which proposed something at `proposed`. Everything it proposed before is here.
+    /// Judges the leader, which proposed something at `proposed`. All its earlier proposals are here.
     pub fn judge(&mut self, proposed: Time, pool: &Pool) -> Finding {
         let Some(watched) = self.watched.as_mut().filter(|watched| pool.is_pending(&watched.bundle)) else {
             return Finding::Fair;

@@ -1,6 +1,6 @@
-//! Leader election.
+//! ! Leader election.
 //!
-//! The leader is a function of the view and of the certified block on which the view begins (its *basis*), so that all
+//! The leader is a function of the view and of the certified block on which the view begins (its *basis*), so all
 //! replicas that see the same certificate elect the same leader. `view - basis view - 1` views were skipped in between.
 
 use crate::config::LeaderKind;
@@ -9,37 +9,38 @@ use quorate_types::{Block, Domain, Quorum, ReplicaId, Signers, Subject, View};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Number of blocks per replica that `reputation` looks back on. Large enough that a live replica signs one of the
-/// certificates almost surely, although each certificate names only the fastest quorum; small enough that a dead
+/// Number of blocks per replica that `reputation` looks back on. It is large enough that a live replica almost surely
+/// signs one of the certificates, although each certificate names only the fastest quorum, and small enough that a dead
 /// replica is excluded after a few views.
 const REPUTATION_BLOCKS_PER_REPLICA: usize = 4;
 
-/// Duties of a leader in a protocol, from which the election infers who made a view fail.
+/// Duties of a leader in a protocol. From these the election infers which replica made a view fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duties {
-    /// Domain of the certificate that completes a view. A block that builds on any other shows that the view of that
+    /// Domain of the certificate that completes a view. If a block builds on any other certificate, the view of that
     /// certificate failed.
     pub ends_view: Domain,
-    /// Whether the leader of the next view collects the votes for a block, instead of the leader that proposed it.
+    /// Whether the votes for a block go to the leader of the next view instead of the block's own leader.
     pub next_leader_collects: bool,
 }
 
 impl Default for Duties {
-    /// Returns the duties in a chained protocol.
+    /// Returns the duties of a leader in a chained protocol.
     fn default() -> Self {
         Duties { ends_view: Domain::Vote, next_leader_collects: true }
     }
 }
 
-/// Predetermined leader of each view. No configuration selects it: it is for scripted worlds, where a scenario decides.
+/// Predetermined leaders of the views. No configuration selects this: it is for scripted worlds, in which a scenario
+/// decides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaderScript {
     /// Leaders of the first views, from view 1 on.
     pub views: Vec<ReplicaId>,
     /// Leaders of all later views, in round-robin order by view number. Must not be empty.
     pub after: Vec<ReplicaId>,
-    /// Last view in which a replica may have spoken because the script forced replicas into views, which no certificate
-    /// shows.
+    /// Last view in which a replica may have made a statement because the script forced replicas into views, which no
+    /// certificate shows.
     pub forced: View,
 }
 
@@ -54,11 +55,11 @@ impl LeaderScript {
 struct Record {
     /// Signers of the certificates, and authors of optimistic blocks.
     active: Signers,
-    /// Replicas that let a view fail.
+    /// Replicas that made a view fail.
     suspects: Signers,
     /// Suspects that have signed nothing since.
     silent: Signers,
-    /// Number of blocks that show a failed view of each replica.
+    /// Number of blocks that show a failed view, for each replica that made it fail.
     blame: Vec<u32>,
 }
 
@@ -94,12 +95,12 @@ impl LeaderElection {
         self.script.is_some()
     }
 
-    /// Returns the last view in which a replica may have spoken because a script forced replicas into views.
+    /// Returns the last view in which a replica may have made a statement because a script forced replicas into views.
     pub fn forced(&self) -> View {
         self.script.as_ref().map_or(View(0), |script| script.forced)
     }
 
-    /// Returns the leader of `view` on top of `basis`, or `None` while the block that `basis` names is not here.
+    /// Returns the leader of `view` on top of `basis`, or `None` while the block of `basis` is missing.
     pub fn leader(&self, view: View, basis: &Subject, tree: &BlockTree) -> Option<ReplicaId> {
         if let Some(script) = &self.script {
             return Some(script.leader(view));
@@ -128,18 +129,19 @@ impl LeaderElection {
     }
 
     /// Returns the replicas that may be elected on top of `block`, whose ancestors are in the tree: the signers of the
-    /// certificates in the last blocks, and the authors of optimistic ones, without those that let a view time out in
-    /// them (after Carousel, Cohen et al., FC 2022, section 4, and DiemBFT v4). Empty for other kinds of election,
-    /// which do not need it.
+    /// certificates in the last blocks and the authors of optimistic ones, without the replicas that made a view time
+    /// out in these blocks (after Carousel, Cohen et al., FC 2022, section 4, and DiemBFT v4). Empty for other kinds of
+    /// election, which do not need it.
     pub fn candidates(&self, block: &Block, tree: &BlockTree) -> Arc<[ReplicaId]> {
         if self.kind != LeaderKind::Reputation {
             return Arc::default();
         }
         let Record { active, suspects, silent, blame } = self.record(block, tree);
-        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and no replica would
-        // be left to collect votes. So if too many are suspected, clear those that have signed something since; the
-        // silent ones have not. A replica that signs may still fail as a leader and as a collector, and be cleared
-        // every time. So never clear the f that are suspected most often.
+        // At most half of 2f candidates can be silent. If there were fewer candidates, all of them might be silent, and
+        // no replica would be left to collect votes. So if too many replicas are suspected, those that have signed
+        // something since are cleared; the silent ones have not signed. A replica that signs may still fail as a leader
+        // and as a collector, and be cleared every time. Therefore the f replicas that are suspected most often are
+        // never cleared.
         let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
         max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
         let mut worst = silent;
@@ -152,8 +154,9 @@ impl LeaderElection {
         levels.unwrap_or_else(|| without(&Signers::empty()))
     }
 
-    /// Returns whether one of `voters` is no candidate on top of `block` only because no certificate in the last blocks
-    /// names it. Optimistic blocks carry no certificates, so a leader that sees such a voter proposes on one.
+    /// Returns whether one of `voters` is not a candidate on top of `block` only because no certificate in the last
+    /// blocks names it. Optimistic blocks carry no certificates, so a leader that finds such a voter builds on a
+    /// certificate.
     pub fn overlooks(&self, voters: &Signers, block: &Block, tree: &BlockTree) -> bool {
         if self.kind != LeaderKind::Reputation || self.is_scripted() {
             return false;
@@ -196,9 +199,9 @@ impl LeaderElection {
         Record { active, suspects, silent, blame }
     }
 
-    /// Adds the leaders of the views that were skipped before `block`, and the collector of the votes of the first
-    /// skipped view, if that is another replica: a view fails when either is silent. If the certificate of `block` does
-    /// not complete its view, the leader of that view is added as well.
+    /// Adds the replicas that made views fail before `block`: the leaders of the skipped views and, if it is another
+    /// replica, the collector of the votes of the first skipped view, because a view fails if either is silent. If the
+    /// certificate of `block` does not complete its view, the leader of that view is added as well.
     fn suspect(&self, block: &Block, tree: &BlockTree, suspects: &mut Signers) {
         let basis = &block.justify.subject;
         let Some(candidates) = tree.candidates(&basis.digest).filter(|candidates| !candidates.is_empty()) else {
@@ -217,9 +220,9 @@ impl LeaderElection {
     }
 
     /// Elects in round-robin order by view, where `skipped` views above the basis were skipped. If the next leader
-    /// collects the votes of a view, the turn then moves on by one more, past the collector of the first skipped view:
-    /// it may be the silent one, and electing it would cost a second timeout. Once as many views were skipped as there
-    /// are candidates, all replicas take turns, because all candidates may have crashed.
+    /// collects the votes of a view, the turn then moves on by one more, past the collector of the first skipped view,
+    /// because that collector may be the silent replica and electing it would cost a second timeout. Once as many views
+    /// were skipped as there are candidates, all replicas take turns, because all candidates may have crashed.
     fn in_turn(&self, candidates: &[ReplicaId], basis: View, skipped: u64) -> ReplicaId {
         let count = candidates.len() as u64;
         let round = skipped.min(count - 1);

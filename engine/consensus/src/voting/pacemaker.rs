@@ -1,29 +1,30 @@
-//! Duration of views, and when a replica times out of one.
+//! ! Duration of views, and the moment at which a replica times out of one.
 
 use crate::config::{Config, ViewDuration};
 use quorate_types::{Quorum, Time, View};
 use std::time::Duration;
 
-/// Number of consecutive views that one faulty replica can make fail: the one whose votes it should collect, and its
-/// own. Timeouts that f faulty replicas alone can cause do not show that views are too short; only one more does, and
-/// then views double. Doubling starts a few views later, but for any network delay, views eventually last long enough.
+/// Number of consecutive views that one faulty replica can make fail: the view whose votes it should collect, and its
+/// own. Timeouts that f faulty replicas can cause alone do not show that views are too short. One more timeout does,
+/// and then the views double. Doubling thus starts a few views later, but for any network delay, views eventually last
+/// long enough.
 const VIEWS_LOST_TO_A_FAULT: u32 = 2;
-/// Maximum number of doublings of `view_timeout_ms`. An adaptive timeout may begin far below and grows as long: if the
-/// network becomes slow, no view is certified in a short one, so nothing is measured.
+/// Maximum number of doublings of `view_timeout_ms`. An adaptive timeout may start far below that value and grows to
+/// the same maximum, because in a network that has become slow no short view is certified and nothing can be measured.
 const MAX_DOUBLINGS: u32 = 6;
-/// Number of smoothed view durations that an adaptive timeout allows: a commit takes up to four views of two hops.
+/// Number of smoothed view durations in an adaptive timeout. A commit takes up to four views of two hops.
 const ADAPTIVE_MULTIPLE: u32 = 8;
-/// Number of smoothed deviations on top of that.
+/// Number of smoothed deviations added to these durations.
 const ADAPTIVE_DEVIATIONS: u32 = 4;
 
-/// Number of view timeouts that a stable leader has for a commit: a commit takes up to four views, and each may take
-/// one timeout.
+/// Number of view timeouts that a stable leader has for a commit. A commit takes up to four views, each of which may
+/// take one timeout.
 const FRUITLESS_TIMEOUTS: u32 = 8;
 
-/// A replica that stays in a view for more than this many view timeouts was suspended or cut off.
+/// Number of view timeouts after which a replica that is still in the same view must have been suspended or cut off.
 const UNSEEN_TIMEOUTS: u32 = 2;
 
-/// Clock of the views. It never reads the time: the caller passes it in.
+/// Clock of the views. The caller passes in the time.
 pub struct Pacemaker {
     kind: ViewDuration,
     base: Duration,
@@ -35,14 +36,14 @@ pub struct Pacemaker {
     spent: Duration,
     /// Whether this replica has timed out of the current view.
     given_up: bool,
-    /// Since when there has been something to order.
+    /// Time since which there has been something to order.
     working_since: Option<Time>,
     timeouts_in_a_row: u32,
     /// Whether something was committed since the current view began.
     fruitful: bool,
-    /// Since when views have followed each other by certificates of votes without a commit.
+    /// Time since which views have followed each other by certificates of votes without a commit.
     fruitless_since: Time,
-    /// Timeouts in a row that do not lengthen views.
+    /// Number of consecutive timeouts that do not lengthen views.
     forgiven: u32,
     smoothed: Option<(Duration, Duration)>,
     timeouts: u64,
@@ -91,7 +92,7 @@ impl Pacemaker {
         self.entered
     }
 
-    /// Returns the number of views that timed out so far.
+    /// Returns the number of views that have timed out so far.
     pub fn timeouts(&self) -> u64 {
         self.timeouts
     }
@@ -113,12 +114,12 @@ impl Pacemaker {
         }
     }
 
-    /// Returns the minimum time before a replica times out of a view on its own.
+    /// Returns the minimum time after which a replica times out of a view on its own.
     pub fn shortest(&self) -> Duration {
         self.least / 2
     }
 
-    /// Returns how long after sending a timeout message to send it again.
+    /// Returns the time after which to repeat a timeout message.
     pub fn retransmission(&self) -> Duration {
         self.base.min(self.duration())
     }
@@ -128,13 +129,13 @@ impl Pacemaker {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// Enters a higher view. `certified` says whether a certificate of votes began it.
+    /// Enters a higher view. `certified` is true if a certificate of votes began it.
     pub fn enter(&mut self, now: Time, view: View, certified: bool) {
         assert!(view > self.view, "views are entered in ascending order");
         if certified && self.working_since.is_some_and(|since| since <= self.entered) {
             self.measure(now.since(self.entered));
         }
-        // The timer of a view fires long before this, unless the process was suspended. In that case its messages are
+        // The timer of a view fires long before this, unless the process was suspended. In that case the messages are
         // late, and the views are not fruitless.
         let began = self.working_since.map_or(now, |since| since.max(self.entered));
         let unseen = now.since(began) > self.duration() * UNSEEN_TIMEOUTS;
@@ -144,7 +145,7 @@ impl Pacemaker {
         self.view = view;
         self.entered = now;
         self.spent = Duration::ZERO;
-        // A view that timed out here but turns out to be certified has succeeded. Yet the leader of the next view,
+        // A view that timed out here but turns out to be certified has succeeded. However, the leader of the next view,
         // which holds the certificate, has been silent for long. It may have crashed while sending, so it gets only
         // half of the timeout.
         if certified && self.given_up {
@@ -154,8 +155,8 @@ impl Pacemaker {
         self.given_up = false;
     }
 
-    /// Halves the time of the current view. Its leader should have collected the votes of the failed view before it and
-    /// did not, so it may be silent.
+    /// Halves the time of the current view. The view's leader should have collected the votes of the failed previous
+    /// view and did not, so it may be silent.
     pub fn suspect_leader(&mut self) {
         self.spent = self.duration() / 2;
     }
@@ -165,8 +166,8 @@ impl Pacemaker {
         self.working_since = self.working_since.map(|_| now);
     }
 
-    /// Measures how long the current view took to order something, and restarts its clock. For protocols with stable
-    /// leaders.
+    /// Measures the time that the current view took to order something, and restarts the view's clock. For protocols
+    /// with stable leaders.
     pub fn on_achievement(&mut self, now: Time) {
         if let Some(since) = self.working_since {
             self.measure(now.since(since.max(self.entered)));
@@ -199,7 +200,7 @@ impl Pacemaker {
         self.working_since.is_some()
     }
 
-    /// Returns what to do now that the timer has fired.
+    /// Returns the action for the timer that has just fired.
     pub fn ring(&self, now: Time) -> Alarm {
         let Some(working_since) = self.working_since else { return Alarm::Idle };
         let (elapsed, duration) = match working_since > self.entered {
@@ -228,8 +229,9 @@ impl Pacemaker {
         self.fruitful = true;
     }
 
-    /// Returns whether views have followed each other for so long without a commit that their leader, if it is the same
-    /// in all of them, is faulty. It may get blocks certified that never commit, and no view would ever time out.
+    /// Returns whether views have followed each other without a commit for so long that their leader, if it is the same
+    /// in all of them, must be faulty. A faulty leader can have blocks certified that never commit, and no view would
+    /// ever time out.
     pub fn is_fruitless(&self, now: Time) -> bool {
         let since = self.working_since.map(|since| since.max(self.fruitless_since));
         since.is_some_and(|since| now.since(since) > self.duration() * FRUITLESS_TIMEOUTS)

@@ -1,8 +1,8 @@
-//! The only place that creates votes.
+//! ! The only place where votes are created.
 //!
-//! A [`Ballot`] cannot be created anywhere else, and casting one persists it before it is signed and sent. This file
-//! alone therefore decides what a replica ever signs: at most one statement per kind and view (and slot, in protocols
-//! with slots), and no vote in a view after timing out of it.
+//! No other code can create a [`Ballot`], and a ballot is persisted before it is signed and sent. This file alone
+//! therefore decides which statements a replica signs: at most one per kind and view (and slot, in protocols with
+//! slots), and no vote in a view after the replica has timed out of it.
 
 use crate::data::batches::Batch;
 use quorate_types::wire;
@@ -29,7 +29,7 @@ impl Ballot {
     }
 }
 
-/// Journal record of a ballot: enough for a restarted replica not to contradict itself.
+/// Journal record of a ballot. It contains enough for a restarted replica not to contradict itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Promise {
     pub subject: Subject,
@@ -40,9 +40,9 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Returns the view that this promise reserves: the next one after a vote or a proposal, otherwise none. The
-    /// replica may propose there before the proposal's record is durable. After a restart it cannot know whether it
-    /// did, so it does not propose there.
+    /// Returns the view that this promise reserves: the next view after a vote or a proposal, otherwise none. The
+    /// replica may propose in the reserved view before the proposal's record is durable. After a restart it does not
+    /// propose there, because it cannot know whether it already did.
     pub fn reserves(&self) -> Option<View> {
         let Subject { domain, view, .. } = self.subject;
         (domain == Domain::Proposal || BLOCK_VOTES.contains(&domain)).then(|| view.next())
@@ -53,7 +53,8 @@ wire! { struct Promise { subject, attachment, lock } }
 
 /// Record of all statements that bind a replica.
 ///
-/// Only the core creates one, together with its replica. A second one could mint ballots that contradict the first:
+/// Only the core creates one, together with its replica. A second record could create ballots that contradict those of
+/// the first:
 ///
 /// ```compile_fail,E0624
 /// use quorate_consensus::voting::safety::Safety;
@@ -65,7 +66,7 @@ pub struct Safety {
     proposed: View,
     /// Last view for which this replica proposed optimistically.
     proposed_optimistically: View,
-    /// Upper bound on the views in which this replica may have proposed before a restart and lost the record.
+    /// Upper bound on the views in which this replica may have proposed before a restart that lost the record.
     reserved: View,
     /// Last view voted in, for each domain in [`BLOCK_VOTES`].
     voted: [View; BLOCK_VOTES.len()],
@@ -74,9 +75,9 @@ pub struct Safety {
     slots: SlotBook,
     /// Last statement in each domain that has one per view; a restarted replica may repeat it.
     last: BTreeMap<Domain, Promise>,
-    /// Last view of those in which this replica abstains, because it has lost its record of them.
+    /// Last view in which this replica abstains, because it has lost its record of the views up to there.
     abstains: View,
-    /// Whether it has not resumed voting since.
+    /// Whether the replica has not resumed voting since.
     away: bool,
 }
 
@@ -92,7 +93,7 @@ struct SlotBook {
     settled: Height,
     /// Last slot whose state this replica voted for.
     checkpoint: Height,
-    /// View that this replica has asked to move to; it votes in no earlier one.
+    /// View that this replica has asked for. It votes in no earlier view.
     view: View,
     /// Last view that this replica opened as its primary.
     opened: View,
@@ -102,7 +103,7 @@ struct SlotBook {
 const BLOCK_VOTES: [Domain; 4] = [Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
 
 impl Safety {
-    /// Creates the state of a replica bound to nothing but genesis.
+    /// Creates the state of a replica that is bound by genesis only.
     pub(crate) fn new(genesis: Subject) -> Self {
         Safety {
             proposed: View(0),
@@ -160,7 +161,7 @@ impl Safety {
     }
 
     /// Returns a ballot to propose `block`, whose parent is not certified yet, in the view after the current one: once
-    /// per view. It does not bind this replica to propose the same block once the view has begun.
+    /// per view. The ballot does not oblige this replica to propose the same block once that view has begun.
     pub fn propose_optimistically(&mut self, block: &Block) -> Option<Ballot> {
         if !self.may_propose_optimistically(block.view) {
             return None;
@@ -180,8 +181,8 @@ impl Safety {
         view > self.voted[phase_of(domain)].max(self.timed_out).max(self.abstains)
     }
 
-    /// Returns a ballot to vote for `block` in the phase that `domain` names: once per view, in ascending views, and
-    /// not after timing out of the view.
+    /// Returns a ballot to vote for `block` in the phase `domain`: once per view, in ascending views, and not after a
+    /// timeout of the view.
     pub fn vote_in(&mut self, domain: Domain, block: &Block) -> Option<Ballot> {
         if !self.may_vote_in(domain, block.view) {
             return None;
@@ -191,8 +192,8 @@ impl Safety {
         self.mint(Ballot { subject: block.subject(domain), attachment: Attachment::None, proof: None })
     }
 
-    /// Returns a ballot to time out of `view`: once, with the highest known certificate. The replica no longer votes in
-    /// that view.
+    /// Returns a ballot to time out of `view`, with the highest known certificate: once per view. The replica no longer
+    /// votes in that view.
     pub fn give_up(&mut self, view: View, high: &Certificate, whole: bool) -> Option<Ballot> {
         if view <= self.timed_out.max(self.abstains) {
             return None;
@@ -212,8 +213,8 @@ impl Safety {
         self.vote_in_slot(subject, None)
     }
 
-    /// Returns a ballot for COMMIT of the block that `prepared` proves: once per slot and view. The journal keeps the
-    /// proof with it.
+    /// Returns a ballot for COMMIT of the block that `prepared` proves to be prepared: once per slot and view. The
+    /// journal keeps the proof with the ballot.
     pub fn commit(&mut self, prepared: &Certificate) -> Option<Ballot> {
         let subject = Subject { domain: Domain::Commit, ..prepared.subject };
         self.vote_in_slot(subject, Some(Box::new(prepared.clone())))
@@ -242,20 +243,20 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// Returns a ballot to acknowledge a batch, all of whose bundles are here and in the journal, or on their way there.
-    /// It restricts no later statement.
+    /// Returns a ballot to acknowledge a batch, all of whose bundles are here and in the journal, or on their way
+    /// there. It restricts no later statement.
     pub fn stored(&self, batch: &Batch) -> Ballot {
         Ballot { subject: batch.subject(), attachment: Attachment::None, proof: None }
     }
 
-    /// Returns a ballot to sign that a bundle of a final block is absent. The journal holds it: from then on this replica
-    /// takes the bundle only if f+1 others show it.
+    /// Returns a ballot to sign that a bundle of a final block is absent. The journal records it. From then on this
+    /// replica accepts the bundle only if f+1 others show it.
     pub fn absent(&self, subject: Subject) -> Ballot {
         Ballot { subject, attachment: Attachment::None, proof: None }
     }
 
-    /// Returns a ballot to ask for a view, in ascending views. From then on this replica votes on no slot in an earlier
-    /// view. `digest` covers the contents of the view change, which begins above `stable`.
+    /// Returns a ballot to ask for a view, in ascending views. From then on this replica does not vote in earlier
+    /// views. `digest` covers the contents of the view change, which begins above `stable`.
     pub fn change_view(&mut self, view: View, stable: Height, digest: Digest) -> Option<Ballot> {
         if view <= self.slots.view.max(self.abstains) {
             return None;
@@ -297,15 +298,16 @@ impl Safety {
         }
     }
 
-    /// Restores a promise made before a restart. `by_slot` is true in domains with a vote per slot.
+    /// Restores a promise made before a restart. `by_slot` is true for domains with one vote per slot.
     pub fn recall(&mut self, promise: &Promise, by_slot: bool) {
         let Subject { domain, view, height, .. } = promise.subject;
-        // A statement outside the views may follow a certificate that raised the lock, but that no vote relied on and
-        // the journal lacks. A lock whose certificate nobody can show could stop progress.
+        // A statement outside the views may follow a certificate that raised the lock, but on which no vote relied and
+        // which is not in the journal. A lock whose certificate nobody can show could stop progress.
         if ![Domain::Checkpoint, Domain::Stored].contains(&domain) {
             self.lock_on(promise.lock);
         }
-        // A replica without a memory follows others' request for a view, and opens it, before it votes in any.
+        // A replica without a memory follows a view change of the others, and opens the view, before it votes in any
+        // view.
         if ![Domain::ViewChange, Domain::Proposal].contains(&domain) {
             self.away &= view <= self.abstains;
         }
@@ -323,7 +325,7 @@ impl Safety {
         let raise = |view: &mut View, to: View| *view = (*view).max(to);
         raise(&mut self.reserved, promise.reserves().unwrap_or_default());
         match domain {
-            // In protocols with slots, this is the opening of a view.
+            // In protocols with slots, this statement opens a view.
             Domain::Proposal => {
                 raise(&mut self.proposed, view);
                 raise(&mut self.slots.opened, view);
@@ -332,7 +334,7 @@ impl Safety {
             Domain::Timeout => raise(&mut self.timed_out, view),
             Domain::ViewChange => raise(&mut self.slots.view, view),
             Domain::Checkpoint => self.slots.checkpoint = self.slots.checkpoint.max(height),
-            // It restricts no later statement. The journal holds the bundles instead.
+            // This statement restricts no later one. The journal holds the bundles instead.
             Domain::Stored | Domain::Absent => return,
             Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit => {
                 raise(&mut self.voted[phase_of(domain)], view);
@@ -354,7 +356,7 @@ impl Safety {
         self.slots.voted.values().map(|(subject, proof)| (subject, proof.as_deref()))
     }
 
-    /// Returns all promises that bind this replica; a truncated journal begins with them.
+    /// Returns all promises that bind this replica. A truncated journal begins with them.
     pub fn promises(&self) -> Vec<Promise> {
         let on_slots = self.votes_on_slots().map(|(subject, proof)| Promise {
             subject: *subject,
@@ -365,7 +367,7 @@ impl Safety {
         last.chain(on_slots).collect()
     }
 
-    /// Abstains in views up to `bound`: this replica has lost its journal and may have voted in them.
+    /// Makes this replica abstain in views up to `bound`, because it has lost its journal and may have voted in them.
     pub fn abstain(&mut self, bound: View) {
         (self.abstains, self.away) = (bound, true);
     }
@@ -389,7 +391,7 @@ impl Safety {
             .unwrap_or_default()
     }
 
-    /// Resumes voting after amnesia, locked as high as any lost lock can have been.
+    /// Resumes voting after amnesia, with a lock at least as high as any lock that can have been lost.
     pub fn come_back(&mut self, lock: Subject) {
         self.away = false;
         self.lock_on(lock);
@@ -397,13 +399,13 @@ impl Safety {
 
     /// Asserts the invariants; runs after every step.
     pub fn invariants(&self) {
-        // After amnesia a replica locks on the highest known certificate, which may be of the prepare phase only.
+        // After amnesia a replica locks on the highest known certificate, which may be only of the prepare phase.
         let lockable = [Domain::Vote, Domain::PreCommit, Domain::Prepare, Domain::Commit];
         assert!(lockable.contains(&self.lock.domain), "a lock is on a certified block");
     }
 }
 
-/// Returns the index in [`BLOCK_VOTES`] of the phase that a domain names.
+/// Returns the index of a domain's phase in [`BLOCK_VOTES`].
 fn phase_of(domain: Domain) -> usize {
     BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block")
 }

@@ -1,8 +1,8 @@
-//! The batches that this replica has spread and that a quorum has yet to acknowledge.
+//! ! Batches that this replica has disseminated and that no quorum has acknowledged yet.
 //!
-//! Bundles are spread at once. Their batches are paced, because each costs every replica a signature and a verification
-//! of n-f: a batch is closed when few others wait for acknowledgements, so batches grow with the load and with the
-//! distance of the others.
+//! Bundles are disseminated at once. Their batches are paced, because each batch costs every replica one signature and
+//! the verification of n-f signatures. A batch is closed when few others wait for acknowledgements, so batches grow
+//! with the load and with the distance to the other replicas.
 
 use crate::config::Config;
 use crate::data::batches::{Batch, Entry, MAX_BATCH_BUNDLES};
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 /// Maximum number of batches that wait for acknowledgements. While one is on its way, the next one fills.
 const MAX_UNACKNOWLEDGED: usize = 2;
-/// Minimum time between two batches in a committee of up to [`REPLICAS_PER_INTERVAL`]; proportionally more in a larger
-/// one, since each replica verifies the certificates of all.
+/// Minimum interval between two batches in a committee of up to [`REPLICAS_PER_INTERVAL`]. It is proportionally longer
+/// in a larger committee, because each replica verifies the certificates of all.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of replicas whose batches a replica handles in each [`MIN_INTERVAL`].
 const REPLICAS_PER_INTERVAL: usize = 8;
-/// A batch waits this many view timeouts for a quorum, before its bundles are sent again in another.
+/// Number of view timeouts for which a batch waits for a quorum before its bundles are sent again in another batch.
 pub const PATIENCE: u32 = 4;
-/// That time doubles with each batch in a row that no quorum acknowledged, up to this factor.
+/// Maximum factor by which that time grows. It doubles with each consecutive batch that no quorum acknowledged.
 const MAX_PATIENCE_FACTOR: u32 = 8;
 
 struct Sent {
@@ -34,19 +34,19 @@ struct Sent {
 
 /// Batch that a quorum did not acknowledge in time.
 pub struct Overdue {
-    /// Its bundles that still need a certificate.
+    /// Bundles of the batch that still need a certificate.
     pub bundles: Vec<Digest>,
     /// Replicas that have not acknowledged it.
     pub missed_by: Vec<ReplicaId>,
 }
 
-/// Bundles that this replica has spread and that are not certified yet.
+/// Bundles that this replica has disseminated and that are not certified yet.
 pub struct Spreading {
     me: ReplicaId,
     quorum: Quorum,
     /// Bundles that are in no batch yet.
     open: VecDeque<Entry>,
-    /// Bundles that are open or in a batch below.
+    /// Bundles that are open or in one of the batches below.
     mine: DigestMap<()>,
     sent: BTreeMap<u64, Sent>,
     /// Number of the last batch.
@@ -77,7 +77,7 @@ impl Spreading {
         }
     }
 
-    /// Adds a bundle that is spread in this step. Returns false if it was added before.
+    /// Adds a bundle that is disseminated in this step. Returns false if it was added before.
     pub fn add(&mut self, entry: Entry) -> bool {
         let is_new = self.mine.insert(entry.bundle, ()).is_none();
         if is_new {
@@ -86,7 +86,7 @@ impl Spreading {
         is_new
     }
 
-    /// Returns when to act next: to close a batch, or to give one up.
+    /// Returns when to act next: to close a batch or to abandon one.
     pub fn next_act(&self) -> Option<Time> {
         let free = !self.open.is_empty() && self.sent.len() < MAX_UNACKNOWLEDGED;
         let close = free.then(|| self.last_at.map_or(Time(0), |last| last + self.interval));
@@ -94,7 +94,7 @@ impl Spreading {
     }
 
     /// Closes a batch of the open bundles that still need a certificate, if it is time. Blocks up to the height `until`
-    /// may rely on it.
+    /// may rely on the batch.
     pub fn close(&mut self, now: Time, until: Height, needs: impl Fn(&Digest) -> bool) -> Option<Arc<Batch>> {
         let is_early = self.last_at.is_some_and(|last| now < last + self.interval);
         if is_early || self.sent.len() >= MAX_UNACKNOWLEDGED {
@@ -122,8 +122,8 @@ impl Spreading {
         Some(batch)
     }
 
-    /// Takes back the batches that no quorum has acknowledged in time. Their bundles that still need a certificate are
-    /// open again.
+    /// Removes the batches that no quorum has acknowledged in time. Those of their bundles that still need a
+    /// certificate become open again.
     pub fn take_overdue(&mut self, now: Time, needs: impl Fn(&Digest) -> bool) -> Vec<Overdue> {
         let due: Vec<u64> = self.sent.iter().filter(|(_, sent)| sent.due <= now).map(|(number, _)| *number).collect();
         let mut overdue = Vec::new();
@@ -144,7 +144,7 @@ impl Spreading {
         overdue
     }
 
-    /// Returns whether an acknowledgement is of a batch that waits for it, and notes its sender.
+    /// Returns whether an acknowledgement is for a batch that waits for it, and records its sender.
     pub fn awaits(&mut self, subject: &Subject, from: ReplicaId) -> bool {
         let Some(sent) = self.sent.get_mut(&subject.height.0) else { return false };
         let awaits = sent.batch.subject() == *subject;
@@ -154,7 +154,7 @@ impl Spreading {
         awaits
     }
 
-    /// Takes the batch that a quorum has acknowledged. `None` if it is overdue.
+    /// Removes and returns the batch that a quorum has acknowledged, or `None` if it is overdue.
     pub fn take_certified(&mut self, subject: &Subject) -> Option<Arc<Batch>> {
         let number = subject.height.0;
         self.sent.get(&number).filter(|sent| sent.batch.subject() == *subject)?;

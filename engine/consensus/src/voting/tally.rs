@@ -1,7 +1,7 @@
-//! Vote counting for every phase of every protocol.
+//! ! Vote counting for every phase of every protocol.
 //!
-//! Votes are counted before verification. Once a quorum agrees on a subject, its votes are handed out for verification
-//! in one batch. Invalid votes are struck and counting continues, so no faulty voter can prevent a certificate. A voter
+//! Votes are counted before verification. Once a quorum agrees on a subject, its votes are returned for verification in
+//! one batch. Invalid votes are removed and counting continues, so no faulty voter can prevent a certificate. A voter
 //! has one vote per round; a second, different vote is evidence and does not count.
 
 use quorate_types::{Attachment, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote};
@@ -14,8 +14,7 @@ pub enum Counted {
     Added,
     /// The vote completes a quorum; these votes need verification.
     Quorum(Subject, Vec<Vote>),
-    /// The vote completes a quorum for which late votes are awaited: until [`Tally::close`], or until
-    /// all replicas have voted.
+    /// The vote completes a quorum, and late votes are awaited until [`Tally::close`] or until all replicas have voted.
     Enough(Subject),
     /// The vote completes a quorum in a domain that needs no proof.
     Agreed(Subject),
@@ -25,13 +24,13 @@ pub enum Counted {
     Contradiction(Box<Vote>),
 }
 
-/// How votes of a domain are counted.
+/// Rules for counting the votes of a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
     /// Whether a voter has one vote per height and view, instead of one per view.
     pub by_height: bool,
-    /// Whether a quorum forms a certificate, which third parties can verify. Otherwise votes are trusted as the channel
-    /// delivers them.
+    /// Whether a quorum forms a certificate, which third parties can verify. Otherwise votes are trusted because the
+    /// channel authenticates them.
     pub certified: bool,
 }
 
@@ -41,7 +40,8 @@ impl Default for Counting {
     }
 }
 
-/// Whether late votes are awaited once a quorum of this domain has voted: those of the phases, which a leader collects.
+/// Whether late votes are awaited once a quorum has voted in this domain. They are awaited in the domains of the
+/// phases, whose votes a leader collects.
 fn is_awaited(domain: Domain) -> bool {
     matches!(domain, Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit)
 }
@@ -88,7 +88,7 @@ impl Tally {
         Tally { quorum, counting, awaits_late: false, rounds: BTreeMap::new(), touched: None }
     }
 
-    /// Makes a tally with the same rules await late votes: a quorum of a phase is announced as [`Counted::Enough`].
+    /// Makes the tally await late votes: a quorum of a phase is then reported as [`Counted::Enough`].
     pub fn awaiting_late(mut self, awaits_late: bool) -> Self {
         self.awaits_late = awaits_late;
         self
@@ -122,7 +122,7 @@ impl Tally {
     }
 
     /// Removes exactly this vote, which is invalid, so that its voter may vote again. Returns whether it was there.
-    /// While a quorum is being verified the vote stays: the verification strikes it.
+    /// While a quorum is being verified, its votes stay, because the verification removes the invalid ones.
     pub fn strike_vote(&mut self, vote: &Vote) -> bool {
         let key = self.key(&vote.subject);
         let Some(round) = self.rounds.get_mut(&key).filter(|round| round.checking.is_none()) else { return false };
@@ -137,7 +137,7 @@ impl Tally {
         self.rounds.len()
     }
 
-    /// Closes the round of a quorum that was handed out: its certificate exists.
+    /// Closes the round of a quorum that was returned for verification, because its certificate exists.
     pub fn settle(&mut self, subject: &Subject) {
         if let Some(round) = self.rounds.get_mut(&self.key(subject)) {
             round.checking = None;
@@ -145,7 +145,8 @@ impl Tally {
         }
     }
 
-    /// Strikes the invalid votes of a quorum that was handed out; the other votes may still form a quorum.
+    /// Removes the invalid votes of a quorum that was returned for verification. The other votes may still form a
+    /// quorum.
     pub fn strike(&mut self, subject: &Subject, voters: &[ReplicaId]) -> Counted {
         let key = self.key(subject);
         let Some(round) = self.rounds.get_mut(&key) else {
@@ -187,7 +188,7 @@ impl Tally {
         Counted::Quorum(subject, votes)
     }
 
-    /// Ends the wait for late votes on a subject. Returns the quorum to verify, if it has not been handed out before.
+    /// Ends the wait for late votes on a subject. Returns the quorum to verify, if it was not returned before.
     pub fn close(&mut self, subject: &Subject) -> Counted {
         let key = self.key(subject);
         match self.rounds.get_mut(&key).filter(|round| round.wait == Wait::On(*subject)) {
@@ -205,7 +206,7 @@ impl Tally {
         self.rounds.get(&(view, domain, Height(0))).map_or(0, |round| round.votes.len())
     }
 
-    /// Returns how many replicas will have voted in a round once `voter` has.
+    /// Returns the number of voters in a round after the vote of `voter`.
     pub fn voters_with(&self, domain: Domain, view: View, voter: ReplicaId) -> usize {
         self.rounds
             .get(&(view, domain, Height(0)))
@@ -233,7 +234,7 @@ impl Tally {
         }
     }
 
-    /// Asserts the invariants of the last changed round only, since there may be thousands; runs after every step.
+    /// Asserts the invariants after every step, but only for the last changed round, since there may be thousands.
     pub fn invariants(&mut self) {
         if let Some(round) = self.touched.take().and_then(|key| self.rounds.get(&key)) {
             assert!(round.votes.len() == round.voters.len(), "a voter has one vote in a round");

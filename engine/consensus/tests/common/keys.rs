@@ -1,5 +1,5 @@
-//! Toy signatures: a hash keyed by a secret that only the harness knows. A test gets a signature only by asking for it,
-//! and signatures are really verified, so forged votes and certificates are detected.
+//! ! Toy signatures: a hash keyed by a secret that only the harness knows. A test obtains signatures only from the
+//! harness, and signatures are really verified, so forged votes and certificates are detected.
 
 use bytes::Bytes;
 use quorate_types::{Attachment, Certificate, EpochId, Hasher, Quorum, ReplicaId, Signers, Statement, Subject, Vote};
@@ -59,7 +59,7 @@ impl Keys {
         })
     }
 
-    /// Assembles a certificate as a liar would, without verifying the votes.
+    /// Assembles a certificate as a faulty replica would, without verifying the votes.
     pub fn put_together(&self, subject: Subject, votes: &[Vote]) -> Certificate {
         Certificate {
             subject,

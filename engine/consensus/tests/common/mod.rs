@@ -1,4 +1,4 @@
-//! A whole cluster in virtual time: replicas, their devices, the network, and the oracles that check them.
+//! ! A whole cluster in virtual time: replicas, their devices, the network, and the oracles that check them.
 //!
 //! Everything is a function of the seed: two runs of one test are identical down to the last event.
 
@@ -36,7 +36,7 @@ macro_rules! for_every_protocol {
     )+};
 }
 
-/// Expands generic functions of the module `bodies` beside it into one test for each protocol.
+/// Expands generic functions of the neighboring module `bodies` into one test per protocol.
 #[macro_export]
 macro_rules! for_all_protocols {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -50,7 +50,7 @@ macro_rules! for_all_protocols {
     };
 }
 
-/// Names the tests of one generic function like the files of the protocols.
+/// Names the tests of one generic function after the files of the protocols.
 #[macro_export]
 macro_rules! for_every_family {
     ([$name:ident] chained { $($file:ident: $rules:ident,)+ } others { $($others:tt)+ }) => {

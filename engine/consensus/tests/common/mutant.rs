@@ -1,4 +1,4 @@
-//! Injects a bug into the replicas that a test makes on this thread.
+//! ! Injects a bug into the replicas that a test creates on this thread.
 
 use quorate_consensus::mutants::Bug;
 use quorate_consensus::{Protocol, Replica};
@@ -9,7 +9,7 @@ thread_local! {
     static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Gives a new replica the bug that is injected, if any.
+/// Injects the test's bug, if there is one, into a new replica.
 pub fn mutate<P: Protocol>(replica: Replica<P>) -> Replica<P> {
     match BUG.get() {
         Some(bug) => replica.mutate(bug),

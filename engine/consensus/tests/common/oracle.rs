@@ -1,5 +1,5 @@
-//! Invariants of every run, checked from outside: the oracles see what replicas sign and commit, and share no code with
-//! them. [`Chain`] checks that commits agree; the simulator and Twins use it too.
+//! ! Invariants of every run, checked from outside: the oracles see the replicas' signed statements and commits, and
+//! share no code with the replicas. [`Chain`] checks that commits agree; the simulator and Twins use it too.
 
 use super::play::Play;
 use quorate_adversary::oracles::{Availability, Chain};
@@ -9,7 +9,7 @@ use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Quorum, R
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
-/// Key of a statement: a replica signs at most one for each.
+/// Key of a statement. A replica signs at most one statement per key.
 type Slot = (ReplicaId, Domain, View, Height);
 
 /// Oracle that watches a cluster and panics at the first violation.
@@ -25,10 +25,10 @@ pub struct Oracle<P> {
     voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
     accused: BTreeSet<ReplicaId>,
     availability: Availability,
-    /// Whether replicas may have forgotten bundles executed before their journals begin. They may order these again,
-    /// but execute them only once.
+    /// Whether replicas may have forgotten bundles that were executed before their journals begin. They may order such
+    /// bundles again, but execute them only once.
     pub forgetful: bool,
-    /// Whether replicas pass over slots that failed.
+    /// Whether replicas skip failed slots.
     pub phases_only: bool,
     play: PhantomData<P>,
 }
@@ -93,7 +93,7 @@ impl<P: Play> Oracle<P> {
         self.availability.restarts(replica);
     }
 
-    /// Records that a statement which no replica has heard was lost with its record.
+    /// Records that a statement which no replica has received was lost together with its record.
     pub fn lost(&mut self, replica: ReplicaId, subject: Subject) {
         let slot = slot::<P>(replica, &subject);
         if !self.signed.contains_key(&slot) {
@@ -118,7 +118,7 @@ impl<P: Play> Oracle<P> {
         if subject.domain == P::VOTED_IN {
             self.voters.entry(subject.digest).or_default().insert(replica);
         }
-        // An acknowledgement of a batch binds a replica to nothing.
+        // An acknowledgement of a batch does not bind a replica.
         if self.is_byzantine(replica) || subject.domain == Domain::Stored {
             return;
         }
@@ -174,7 +174,7 @@ impl<P: Play> Oracle<P> {
             panic!("{replica:?} {discord}");
         }
         self.chain.goes_to(replica.index(), Height(at.max(height.0)));
-        // The replica does not know individually which bundles were executed before that state.
+        // The replica does not know which individual bundles were executed before that state.
         self.forgetful = true;
     }
 
@@ -197,7 +197,7 @@ impl<P: Play> Oracle<P> {
     }
 }
 
-/// Checkpoints belong to no view: there is one statement for each height.
+/// Checkpoints belong to no view, so there is one statement per height.
 fn slot<P: Play>(replica: ReplicaId, subject: &Subject) -> Slot {
     let of_height = matches!(subject.domain, Domain::Checkpoint | Domain::Absent);
     let height = if of_height { subject.height } else { P::slot(subject) };

@@ -1,4 +1,5 @@
-//! Properties of a protocol that the harness needs: how to create a replica, and how to describe its messages.
+//! ! Properties of a protocol that the harness needs: how to create a replica, and how to describe the protocol's
+//! messages.
 
 use super::story::Story;
 use quorate_consensus::Protocol;
@@ -12,23 +13,24 @@ pub trait Play: 'static {
     const NAME: &'static str;
     /// Domain of the votes that an honest quorum signs on a block before any replica commits it.
     const VOTED_IN: Domain = Domain::Vote;
-    /// Whether a bundle may be ordered twice although all replicas are honest: in two slots, by two views. It is
-    /// executed only once.
+    /// Whether two views may order a bundle twice, in two slots, although all replicas are honest. It is executed only
+    /// once.
     const ORDERS_TWICE: bool = false;
-    /// Whether a leader's statement in one view reserves the next for its proposal, which then need not wait for its
-    /// own record.
+    /// Whether a leader's statement in one view reserves the next view for its proposal, which then need not wait for
+    /// its own record.
     const RESERVES: bool = false;
     type Message: Told;
     type Engine: Protocol<Message = Self::Message>;
 
     fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine>;
 
-    /// Returns what a replica tells others about its past, besides the statements that it signed.
+    /// Returns a replica's claims about its past, besides the statements that it signed.
     fn claims(_replica: &Replica<Self::Engine>) -> Vec<Subject> {
         Vec::new()
     }
 
-    /// Distinguishes the statements of one kind that a replica may sign in one view: the slot, in protocols with slots.
+    /// Returns the property that distinguishes several statements of one kind in one view: the slot, in protocols with
+    /// slots.
     fn slot(_subject: &Subject) -> Height {
         Height(0)
     }

@@ -1,7 +1,7 @@
-//! A run as text: who does what and when, with short names for blocks and bundles.
+//! ! A run as text: the actions of each replica with their times, and with short names for blocks and bundles.
 //!
 //! If several replicas do the same thing at the same moment, they share a line. Votes and timeouts are mentioned when
-//! they are sent and when they make a certificate, not when they arrive.
+//! they are sent and when they form a certificate, not when they arrive.
 
 use super::network::Letter;
 use super::play::Told;
@@ -36,17 +36,17 @@ pub struct Story {
     heights: BTreeMap<Height, usize>,
     bundles: BTreeMap<Digest, String>,
     messages: usize,
-    /// Whether certificates are named with their blocks: where agreement goes by slots, the view does not identify the
-    /// block.
+    /// Whether certificates are named with their blocks, because the view does not identify the block in a protocol
+    /// with slots.
     pub names_blocks: bool,
-    /// The cluster's quorum, if new views conclude what is prepared from claims.
+    /// The cluster's quorum, if new views conclude from claims which blocks are prepared.
     pub claims_of: Option<Quorum>,
     pub milestones: Vec<Milestone>,
 }
 
 impl Story {
-    /// Adds an action of one actor. Actors that do the same at the same moment share a line. The text begins with a
-    /// verb in the third person.
+    /// Adds an action of one actor. Actors that do the same thing at the same moment share a line. The text begins with
+    /// a verb in the third person.
     pub fn say(&mut self, time: Time, who: &str, what: String, sent: usize) {
         self.messages += sent;
         let same = |line: &&mut Line| line.what == what && !line.who.iter().any(|other| other == who);

@@ -34,7 +34,7 @@ impl Play for Pbft {
     }
 }
 
-/// PBFT for codes.
+/// PBFT with MACs.
 pub struct PbftMac;
 
 impl Play for PbftMac {
@@ -60,7 +60,7 @@ impl Play for PbftMac {
     }
 }
 
-/// Returns P and Q, and the checkpoint above which they are.
+/// Returns P and Q, and the checkpoint above which they apply.
 fn claims<S: Showing>(engine: &Engine<S>) -> Vec<Subject> {
     let log = engine.log();
     let prepared = log.prepared().into_iter().map(|claim| claim.subject);

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Default delay of a link.
 pub const HOP: Duration = Duration::from_millis(1);
-/// Maximum number of events between two checks, more than any test needs. Detects a replica that spins.
+/// Maximum number of events between two checks, more than any test needs. It detects a replica in an endless loop.
 const MAX_EVENTS: u64 = 3_000_000;
 
 pub type Act<M = ChainedMessage> = Action<M>;
@@ -49,25 +49,25 @@ struct Node<P: Play> {
     replica: Replica<P::Engine>,
     alarms: BTreeMap<Timer, (Time, u64)>,
     durable: BTreeMap<RecordId, Record>,
-    /// The last record that a message has waited for.
+    /// Last record for which a message has waited.
     awaited: Option<RecordId>,
     alive: bool,
     /// Whether it ever lost its journal.
     lost_disk: bool,
-    /// The number of restarts.
+    /// Number of restarts.
     life: u32,
-    /// Number of further actions before it crashes.
+    /// Number of further actions before a planned crash.
     fuse: Option<u64>,
-    /// The height of the last block that it handed to its application in this life.
+    /// Height of the last block that the replica has passed to its application since its last restart.
     executed: Height,
     tamper: Option<Tamper<P::Message>>,
-    /// Last missing bundle of a final block whose availability was checked.
+    /// Last missing bundle of a final block for which availability was checked.
     missing: Option<Digest>,
     commits: Vec<Committed>,
     marks: Vec<Mark>,
-    /// Digest of everything that it executed.
+    /// Digest of everything that the replica executed.
     state: Digest,
-    /// The height and state with which it begins a life.
+    /// Height and state with which the replica starts.
     snapshot: (Height, Digest),
     states: States,
 }
@@ -81,18 +81,18 @@ pub struct World<P: Play> {
     pub story: Option<Story>,
     /// Upper bound on the random time that the crypto device takes for a job.
     pub crypto_time: Duration,
-    /// Replica that may halt, since its state is wrong, and why it did.
+    /// Replica that may halt because its state is wrong, and the reason why it did.
     pub may_halt: Option<u16>,
     pub halted: Option<Halt>,
     /// Number of messages that replicas sent to others so far, including lost ones.
     pub messages: u64,
-    /// Number and bytes of the messages that each replica sent to each other replica.
+    /// Number and bytes of the messages from each replica to each other replica.
     pub said: BTreeMap<(u16, u16), (u64, u64)>,
-    /// Number of checkpoints between two whose state is kept.
+    /// Number of checkpoints from one kept state to the next.
     pub keeps_every: u64,
     /// Minimum size of a kept state, in bytes.
     pub state_bytes: usize,
-    /// The committed blocks, as the first replica committed them.
+    /// Committed blocks, in the version of the first replica that committed them.
     chain: Vec<Arc<Block>>,
     config: Config,
     seed: u64,
@@ -186,7 +186,8 @@ impl<P: Play> World<P> {
         &self.nodes[usize::from(replica)].commits
     }
 
-    /// Returns the height up to which a replica has executed in this life, and the digest of all that it executed.
+    /// Returns the height up to which a replica has executed since its last restart, and the digest of all that it
+    /// executed.
     pub fn state_of(&self, replica: u16) -> (Height, Digest) {
         let node = &self.nodes[usize::from(replica)];
         (node.executed, node.state)
@@ -202,7 +203,7 @@ impl<P: Play> World<P> {
         self.commits(replica).iter().find(|commit| commit.block.payload.contains(bundle)).map(|commit| commit.time)
     }
 
-    /// Returns the replicas that are alive and honest, and so must make progress.
+    /// Returns the replicas that are alive and honest, and therefore must make progress.
     pub fn honest(&self) -> Vec<u16> {
         let sound = |replica: &ReplicaId| self.nodes[replica.index()].alive && !self.oracle.is_byzantine(*replica);
         self.replicas().into_iter().filter(sound).map(|replica| replica.0).collect()
@@ -300,7 +301,7 @@ impl<P: Play> World<P> {
         (time, self.sequence)
     }
 
-    /// Returns whether no event is left that would happen by itself.
+    /// Returns whether no events are left that would happen on their own.
     pub fn is_quiet(&self) -> bool {
         self.queue.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Introductions of the transcripts: what each shows, and what to look at.
+//! ! Introductions of the transcripts: the subject of each, and the parts that deserve attention.
 
 use super::golden_files::wrap;
 use crate::common::play::Viewed;

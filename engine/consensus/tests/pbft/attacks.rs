@@ -54,8 +54,8 @@ fn new_view(keys: &Keys, primary: u16, changes: &[ViewChange], prepared: Vec<Cer
     NewView { endorsement, changes, checkpoint: Certificate::genesis(&keys.epoch), prepared }
 }
 
-/// A primary that leaves gaps exhausts no replica: proposals above the watermark are ignored, and the gaps get it
-/// replaced.
+/// A primary that leaves gaps does not exhaust any replica: proposals above the watermark are ignored, and the gaps
+/// cause the primary's replacement.
 #[test]
 fn a_primary_that_skips_slots_is_replaced() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -104,7 +104,7 @@ fn statements_in_another_replicas_name_are_dropped() {
     assert!(world.replica(1).protocol().log().slots.is_empty());
 }
 
-/// A single replica moves no other: neither with a view change far ahead nor with invalid proofs.
+/// A single replica moves no other replica, neither with a view change far ahead nor with invalid proofs.
 #[test]
 fn a_single_view_change_moves_no_replica() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -127,7 +127,8 @@ fn a_single_view_change_moves_no_replica() {
     assert_eq!(dropped(&world, 1, Drop::NotGenuine), 3);
     let command = world.submit(1);
     assert!(world.run_until_done(Duration::from_millis(20), &command));
-    // A second view change moves it, because one of f+1 senders is honest. It does not follow the highest view.
+    // A second view change moves the replica, because at least one of f+1 senders is honest. It does not follow the
+    // highest view.
     world.inject(2, 1, PbftMessage::ViewChange(Box::new(view_change(&world.keys, 2, 5, Vec::new()))));
     world.run_for(Duration::from_millis(2));
     assert_eq!(world.replica(1).view(), View(5));
@@ -193,7 +194,7 @@ fn f_false_decisions_are_not_believed() {
     assert!(world.run_until_done(Duration::from_millis(20), &command));
 }
 
-/// A replica that signs its votes incorrectly, and whose votes arrive first, delays no other.
+/// A replica whose votes have invalid signatures and arrive first delays no other replica.
 #[test]
 fn forged_votes_delay_no_replica() {
     let mut world = World::<Pbft>::started(4, small(), 1);

@@ -1,6 +1,6 @@
-//! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
-//! within bounded virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone, `QUORATE_CHAOS_SEEDS=<count>` more of
-//! them.
+//! ! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
+//! within bounded virtual time. `QUORATE_CHAOS_SEED=<seed>` runs only one seed, and `QUORATE_CHAOS_SEEDS=<count>` runs
+//! more seeds.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -152,8 +152,8 @@ fn disturb<P: Play<Message = PbftMessage>>(world: &mut World<P>, random: &mut Ra
     }
 }
 
-/// Faulty replica that sometimes gives a slot two blocks, leaves a gap, votes for a block that does not exist, signs
-/// incorrectly, or is silent.
+/// Faulty replica that sometimes assigns two blocks to a slot, leaves a gap, votes for a block that does not exist,
+/// signs incorrectly, or is silent.
 struct Liar {
     dice: Random,
     replicas: u16,
@@ -187,7 +187,7 @@ impl Liar {
                 out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(change)), after, sign });
             }
             PbftMessage::ViewChange(mut change) if self.dice.per_mille(300) => {
-                // Its proofs do not match its signed statement.
+                // The proofs of the view change do not match its signed statement.
                 change.prepared.pop();
                 out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(change)), after, sign });
             }
@@ -196,7 +196,7 @@ impl Liar {
         }
     }
 
-    /// Claims that something else was prepared, or nothing, and signs that.
+    /// Claims, with a valid signature, that a different block was prepared or that none was.
     fn claim(&mut self, change: &mut ViewChange) {
         for at in (0..change.voted.len()).rev() {
             let last = View(change.view().0 - 1);
@@ -243,7 +243,7 @@ impl Liar {
         let other = PrePrepare { endorsement, block: Arc::new(other), bundles: honest.bundles.clone() };
         let both = self.dice.per_mille(500);
         for to in 0..self.replicas {
-            // Its messages to itself are not falsified: it knows its own actions.
+            // Its messages to itself are not falsified, because it knows its own actions.
             let myself = ReplicaId(to) == block.author;
             let chosen = if myself { [honest, honest] } else { [&other, honest] };
             for chosen in chosen.into_iter().take(1 + usize::from(both)) {

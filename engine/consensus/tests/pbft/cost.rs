@@ -1,4 +1,4 @@
-//! Cost of a request compared with the count of the loss-model paper, and the three phases in isolation.
+//! ! Cost of a request compared with the message count of the loss-model paper, and the three phases in isolation.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -50,22 +50,23 @@ fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
 }
 
 /// Loruenser, Rainer and Wohner count (r+1)n + 2n^2 + f + 1 messages for the view-consensus core, where r is the number
-/// of repetitions of PRE-PREPARE. This compares, line by line, their count with the messages that cross a link here.
+/// of repetitions of PRE-PREPARE. This test compares their count, line by line, with the messages that cross a link
+/// here.
 #[test]
 fn messages_of_one_request_match_the_paper() {
     for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
         for r in 0..3 {
             let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
             let sent = sent_for_one_request(quorum, core(r, 0));
-            // Our messages, plus those that the paper counts and we do not send.
-            let to_itself_pre_prepare = r + 1; // the primary's PRE-PREPAREs to itself; here they use the loopback
+            // Messages of this implementation, plus those that the paper counts and this implementation does not send.
+            let to_itself_pre_prepare = r + 1; // The primary's PRE-PREPAREs to itself; here they use the loopback.
             let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
-            let to_itself_prepare = n - 1; // n-1 backups send PREPARE to themselves too
-            let by_the_primary = n; // the primary sends PREPARE to all n; here its PRE-PREPARE is its PREPARE
+            let to_itself_prepare = n - 1; // n-1 backups send PREPARE to themselves too.
+            let by_the_primary = n; // The primary sends PREPARE to all n replicas; here its PRE-PREPARE is its PREPARE.
             let prepare = sent.prepare + to_itself_prepare + by_the_primary;
-            let to_itself_commit = n; // n replicas send COMMIT to themselves too
+            let to_itself_commit = n; // n replicas send COMMIT to themselves too.
             let commit = sent.commit + to_itself_commit;
-            let replies = f + 1; // enough for the client; here all n replicas reply, outside the consensus core
+            let replies = f + 1; // Enough for the client; here all n replicas reply, outside the consensus core.
             assert_eq!(pre_prepare, (r + 1) * n, "PRE-PREPARE: {sent:?}");
             assert_eq!((prepare, commit), (n * n, n * n), "PREPARE and COMMIT: {sent:?}");
             assert_eq!(pre_prepare + prepare + commit + replies, (r + 1) * n + 2 * n * n + f + 1);
@@ -95,7 +96,7 @@ fn every_message_is_copied() {
     assert_eq!(sent_for_one_request(quorum, core(1, 2)), copied(3, 3), "the larger number counts");
 }
 
-/// Returns how many of `runs` requests, each in its own cluster, f+1 replicas decide.
+/// Returns how many of `runs` requests, each in its own cluster, are decided by f+1 replicas.
 fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
     let decided = |seed: &u64| {
         let mut world = World::<Pbft>::new(4, core(repeat, 0), *seed);

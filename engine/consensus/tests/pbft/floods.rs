@@ -46,7 +46,7 @@ fn an_early_pre_prepare_is_kept_once() {
     assert_eq!(dropped(&world, 2, Drop::Overload), 0, "repeated messages take one place");
 }
 
-/// A second block for a slot of a view that has not been opened is already evidence.
+/// A second block for a slot of a view that is not open yet is already evidence.
 #[test]
 fn an_early_contradiction_is_evidence() {
     let mut world = World::<Pbft>::started(4, leader_disseminates(), 1);
@@ -74,7 +74,7 @@ fn a_pre_prepare_carries_only_bundles_that_its_block_names() {
     assert!(!world.replica(3).is_known(&other.digest()));
 }
 
-/// Early messages of one primary are bounded in number and bytes, and take no room from the next primary.
+/// Early messages of one primary are bounded in number and bytes, and do not use the share of the next primary.
 #[test]
 fn each_primary_has_its_own_share_of_early_messages() {
     let config = Config { batch_bytes: 1000, ..leader_disseminates() };

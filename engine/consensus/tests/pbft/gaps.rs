@@ -1,4 +1,4 @@
-//! Lost messages, and replicas that are cut off for a while or permanently.
+//! ! Lost messages, and replicas that are disconnected for a while or permanently.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -135,8 +135,8 @@ fn replicas_resume_after_a_blackout() {
     assert!(world.run_until_done(SECOND, &early), "the replicas resume where they stopped");
 }
 
-/// Museum 11: during the view change only the new primary has links to the others. Their messages to each other, and
-/// one of its messages to them, are lost.
+/// Museum 11: during the view change only the new primary has links to the others. Their messages to each other are
+/// lost, and so is one of its messages to them.
 #[test]
 fn a_view_change_is_repeated_after_a_partition() {
     for linked in 0..4 {
@@ -178,13 +178,13 @@ fn every_message_of_a_view_change_may_be_lost_once() {
     }
 }
 
-/// Museum 12: the replicas have checkpoints of different ages at the view change. The low watermark is the highest one
-/// that any of them proves, and replicas below it catch up.
+/// Museum 12: the replicas have checkpoints of different ages at the view change. The low watermark is the highest
+/// checkpoint that any of them proves, and replicas below it catch up.
 #[test]
 fn a_new_view_starts_from_the_highest_checkpoint() {
     for behind in 1..4u16 {
         let mut world = World::<Pbft>::started(4, small(), 1);
-        // One replica hears no CHECKPOINT, and its window stays at the beginning; another one is the only one with the
+        // One replica receives no CHECKPOINT, so its window stays at the beginning. Only one other replica has the
         // second checkpoint.
         let ahead = behind % 3 + 1;
         world.network.filter = Some(Box::new(move |flight| match flight.letter {
@@ -213,7 +213,7 @@ fn a_new_view_starts_from_the_highest_checkpoint() {
     }
 }
 
-/// A replica so far behind that no other keeps the blocks it is missing continues from the state of a checkpoint,
+/// A replica that is so far behind that no other keeps the blocks it lacks continues from the state of a checkpoint,
 /// without disturbing the others.
 #[test]
 fn a_backup_too_far_behind_catches_up_by_state_transfer() {
@@ -228,7 +228,7 @@ fn a_backup_too_far_behind_catches_up_by_state_transfer() {
     assert_eq!(world.view_timeouts() - world.replica(3).view_timeouts(), 0, "only R3 times out");
 }
 
-/// Nobody else sends anything: the restarted replica has to ask again when the first answers are lost. Once it knows
+/// Nobody else sends anything, so the restarted replica has to ask again when the first answers are lost. Once it knows
 /// everything, it asks a few times more and then is silent.
 #[test]
 fn a_replica_restarted_into_an_idle_cluster_catches_up_although_answers_are_lost() {

@@ -34,7 +34,7 @@ fn tell(name: &str, heading: &str, shows: &str, world: &World<Pbft>) {
     record(name, &format!("PBFT: {heading}"), [ESSENCE, shows], world);
 }
 
-/// Compares the story of a run, below its heading and what it shows, with the file of that name.
+/// Compares the story of a run, below its heading and its introduction, with the file of that name.
 pub fn record<P: Play>(name: &str, heading: &str, shows: [&str; 2], world: &World<P>) {
     let story = world.story.as_ref().expect("the run is recorded");
     let [essence, here] = shows.map(wrap);

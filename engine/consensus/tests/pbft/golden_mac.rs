@@ -1,4 +1,4 @@
-//! Runs of PBFT for codes as text, in `testdata/pbft-mac/<story>.txt`: view changes, where it differs from PBFT.
+//! Runs of PBFT with MACs as text, in `testdata/pbft-mac/<story>.txt`: view changes, where it differs from PBFT.
 //!
 //! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests pbft` rewrites them. Review the differences
 //! before you commit them.
@@ -61,7 +61,7 @@ fn new_view() {
     );
 }
 
-/// Claims in P and Q that another block was prepared in slot 1 in a later view than any.
+/// Claims in P and Q that another block was prepared in slot 1, in a later view than any real one.
 fn lie(action: Action<PbftMessage>, out: &mut Vec<Action<PbftMessage>>) {
     let Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(mut change)), after, sign } = action
     else {

@@ -1,5 +1,5 @@
-//! Claims without proof: they survive restarts and the loss of one disk after the other, and they end when evidence
-//! refutes them. Nobody lies here. Each scenario runs with signatures, too.
+//! ! Claims without proof: they survive restarts and the loss of one disk after the other, and they end when evidence
+//! refutes them. All replicas are honest here. Each scenario also runs with signatures.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -16,14 +16,14 @@ use quorate_types::{Domain, ReplicaId, View};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Random stories; `QUORATE_DISKS_SEEDS=<count>` runs more, and `QUORATE_DISKS_SEED=<seed>` one alone.
+/// Number of random stories. `QUORATE_DISKS_SEEDS=<count>` runs more, and `QUORATE_DISKS_SEED=<seed>` runs only one.
 const SEEDS: u64 = 300;
 
 fn quick<P: Play>() -> Config {
     Config { view_timeout_ms: 100, min_view_timeout_ms: 50, ..config::<P>() }
 }
 
-/// Returns the kind of vote that a message counts as.
+/// Returns the domain in which a message counts as a vote.
 fn vote(letter: &Letter<PbftMessage>) -> Option<Domain> {
     match letter {
         Letter::Protocol(PbftMessage::Prepare(_)) => Some(Domain::Prepare),
@@ -61,7 +61,12 @@ fn what_was_taken_survives_a_restart<P: Play<Message = PbftMessage, Engine = Eng
         world.kill(2);
         world.restart_without_memory(2);
         until_it_votes_again(&mut world, 2);
-        assert_eq!(prepared(&world, 2), 1, "{}: it takes for prepared what the new view carries over", P::NAME);
+        assert_eq!(
+            prepared(&world, 2),
+            1,
+            "{}: it regards the block that the new view carries over as prepared",
+            P::NAME
+        );
         if summed_up {
             world.shorten_journal(2);
         }
@@ -109,11 +114,11 @@ fn one_disk_after_the_other<P: Play<Message = PbftMessage, Engine = Engine<S>>, 
     let second = world.submit_to(&[0, 2, 3], 1);
     world.run_for(SECOND * 20);
     world.network.heal();
-    // A replica that was cut off learns with the next command that it missed something.
+    // A replica that was disconnected learns from the next command that it has missed something.
     let third = world.submit(1);
     let done = world.run_until_done(SECOND * 60, &third);
     assert!(done && world.is_done(&second), "{}: commands are not ordered\n{}", P::NAME, states(&world));
-    assert!(world.is_done(&first), "{}: all execute what one has executed", P::NAME);
+    assert!(world.is_done(&first), "{}: all execute every block that one replica has executed", P::NAME);
 }
 
 #[test]
@@ -126,8 +131,8 @@ fn one_disk_after_the_other_with_signatures() {
     one_disk_after_the_other::<Pbft, _>();
 }
 
-/// In view 1, PREPAREs reach R1 only. R1 is cut off, and the other PREPAREs are lost until several views have failed.
-/// Then all is well, but R3 crashes while R1, which was cut off, is to lead.
+/// In view 1, PREPAREs reach R1 only. R1 is disconnected, and the other PREPAREs are lost until several views have
+/// failed. Then the network recovers, but R3 crashes just when R1, which was disconnected, is to lead.
 fn a_forgotten_vote<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
     let config = Config { view_timeout_ms: 20, min_view_timeout_ms: 10, ..config::<P>() };
     let mut world = World::<P>::started(4, config, 1);
@@ -235,8 +240,8 @@ fn disks_are_lost_in_a_random_order_with_signatures() {
     disks_are_lost_in_a_random_order::<Pbft, _>();
 }
 
-/// Each bug is found by the scenario that was written for it, and by a random one:
-/// `cargo test -p quorate-consensus --features mutants --test tests lost_disks`.
+/// Each bug is found by the scenario that was written for it, and by a random one: `cargo test -p quorate-consensus
+/// --features mutants --test tests lost_disks`.
 #[cfg(feature = "mutants")]
 mod mutants {
     use super::*;

@@ -1,4 +1,4 @@
-//! Replicas that lose their journals, and the answers they get from the others.
+//! ! Replicas that lose their journals, and the answers that they get from the others.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Creates a cluster in which every view is requested and none is opened, until all replicas have timed out of several.
+/// Creates a cluster in which every view is requested and none is opened, until all replicas have timed out of several
+/// views.
 fn without_primaries() -> World<Pbft> {
     let config = Config { view_timeout_ms: 20, min_view_timeout_ms: 10, ..config::<Pbft>() };
     let mut world = World::<Pbft>::started(4, config, 1);
@@ -35,7 +36,7 @@ fn bound(world: &World<Pbft>, replica: u16) -> Option<View> {
     bounds.next_back()
 }
 
-/// The proof of how far a replica is survives its restart: the replicas that answer were all restarted, and have not
+/// The proof of a replica's progress survives its restart: the replicas that answer were all restarted, and have not
 /// heard from each other since.
 #[test]
 fn a_restarted_replica_still_proves_how_far_others_were() {
@@ -82,8 +83,8 @@ fn a_replica_without_its_journal_asks_for_no_view_on_its_own() {
     assert!(world.run_until_done(SECOND * 20, &command), "it follows the others");
 }
 
-/// If one replica has lost its journal and another fails, the others need the first: it announces the first view in
-/// which it can vote, they move there, and it votes again. Until then it reports why it does not vote.
+/// If one replica has lost its journal and another fails, the others need the first one. It announces the first view in
+/// which it can vote, the others move there, and it votes again. Until then it reports why it does not vote.
 #[test]
 fn a_replica_without_its_journal_votes_again_when_it_is_needed() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
@@ -108,8 +109,8 @@ fn a_replica_without_its_journal_votes_again_when_it_is_needed() {
     assert_eq!(world.replica(3).silence(), None);
 }
 
-/// A statement that is not yet durable is not retransmitted either: a replica that crashes before it is durable may
-/// make a different one.
+/// A statement that is not yet durable is not retransmitted either, because a replica that crashes before the statement
+/// is durable may make a different one.
 #[test]
 fn a_repeated_statement_waits_for_its_record_too() {
     let (me, quorum, epoch) =

@@ -1,4 +1,4 @@
-//! The three phases alone: slots that fail, and those after them.
+//! ! The three phases alone: failed slots, and the slots after them.
 
 use crate::common::config;
 use crate::common::network::{Flight, Letter};
@@ -25,7 +25,7 @@ fn slot(letter: &Letter<PbftMessage>) -> Option<Height> {
     }
 }
 
-/// Returns a cluster whose links drop some messages, with the number of the messages that are no part of the phases.
+/// Returns a cluster whose links drop some messages, and the number of messages that do not belong to the phases.
 fn world(drops: Drops) -> World<Pbft> {
     let mut world = World::<Pbft>::new(4, phases_only(), 1);
     world.network.filter = Some(Box::new(move |flight| {

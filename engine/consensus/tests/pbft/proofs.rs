@@ -1,4 +1,4 @@
-//! What a replica keeps of the messages of others and shows to third parties: verified proofs and valid evidence.
+//! ! The messages of others that a replica keeps and shows to third parties: verified proofs and valid evidence.
 
 use crate::common::config;
 use crate::common::keys::{Keys, forged_certificate};
@@ -19,7 +19,7 @@ fn prepare(slot: u64, digest: u8) -> Subject {
     Subject { domain: Domain::Prepare, view: View(1), height: Height(slot), digest: Digest([digest; 32]) }
 }
 
-/// Returns the vote of a view change by a replica that has prepared this in view 1.
+/// Returns the vote of a view change by a replica that has prepared `prepared` in view 1.
 fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Declaration {
     let checkpoint = Certificate::genesis(&keys.epoch).subject;
     let digest = Declaration::digest(&checkpoint, prepared, &[]);

@@ -1,4 +1,4 @@
-//! What a new view concludes from claims without proofs: conditions A1, A2 and B of Castro and Liskov, TOCS 2002.
+//! ! Conclusions of a new view from claims without proofs: conditions A1, A2 and B of Castro and Liskov, TOCS 2002.
 
 use crate::common::config;
 use crate::common::keys::Keys;
@@ -37,7 +37,7 @@ fn declare(checkpoint: Subject, prepared: &[Subject], voted: &[Subject]) -> Decl
     Declaration { vote, checkpoint, prepared: prepared.to_vec(), voted: voted.to_vec() }
 }
 
-/// Returns what four replicas' quorum of claims leads to: P and Q of each.
+/// Returns the selection that follows from a quorum of claims among four replicas, given P and Q of each.
 fn select(claims: &[(&[Subject], &[Subject])]) -> Option<Vec<Option<Subject>>> {
     let changes: Vec<Declaration> =
         claims.iter().map(|(prepared, voted)| declare(genesis(), prepared, voted)).collect();
@@ -52,12 +52,12 @@ fn a_prepared_block_is_carried_over() {
     assert_eq!(select(&[(&[], &[]), (&[], &[]), (&[], &[])]), none);
 }
 
-/// A2: one replica can claim anything, f+1 cannot.
+/// A2: one replica can claim anything, f+1 replicas cannot.
 #[test]
 fn what_too_few_voted_for_was_not_prepared() {
     let (one, other) = (p(1, 1, 1), p(7, 1, 9));
     let liar: (&[Subject], &[Subject]) = (&[other], &[other]);
-    assert_eq!(select(&[liar, (&[], &[]), (&[], &[])]), None, "two of three may not have seen what was decided");
+    assert_eq!(select(&[liar, (&[], &[]), (&[], &[])]), None, "two of three may have missed the decided block");
     assert_eq!(select(&[liar, (&[], &[]), (&[], &[]), (&[], &[])]), Some(vec![]), "B: three prepared nothing");
     assert_eq!(
         select(&[liar, (&[one], &[one]), (&[], &[one])]),
@@ -74,7 +74,7 @@ fn what_too_few_voted_for_was_not_prepared() {
     );
 }
 
-/// A1: of two blocks that were prepared in different views only the later one can have been decided.
+/// A1: of two blocks that were prepared in different views, only the later one can have been decided.
 #[test]
 fn the_block_of_the_highest_view_wins() {
     let (early, late) = (p(1, 1, 1), p(3, 1, 2));
@@ -117,7 +117,7 @@ struct Life {
     log: Log,
     /// The last NEW-VIEW that it follows.
     follows: Option<(View, Selection)>,
-    /// The last view in which it may have voted, if it lost its disk and does not vote yet.
+    /// Last view in which the replica may have voted, if it lost its disk and does not vote yet.
     away: Option<View>,
 }
 
@@ -141,7 +141,7 @@ impl Life {
         assert!(self.log.voted().len() <= MAX_VOTES_PER_SLOT, "Q is bounded");
     }
 
-    /// Takes the NEW-VIEW that another replica shows in answer to this one's claims.
+    /// Processes the NEW-VIEW that another replica shows in answer to this replica's claims.
     fn is_shown(&mut self, view: View, selection: &Selection) {
         let own = self.follows.as_ref().map_or(View(1), |(view, _)| *view);
         if view > own && is_news(view, selection, &self.prepared(), &self.log.voted(), Height(0)) {
@@ -152,10 +152,10 @@ impl Life {
     }
 }
 
-/// Random lives of one slot for many views: f replicas lie or have lost their disks, one after the other; primaries
-/// may open a view twice; NEW-VIEWs, PREPAREs and COMMITs reach anybody or nobody. Whenever a block was decided, it is
-/// carried over. Once the honest replicas with a disk have shown each other their last NEW-VIEWs, their claims
-/// determine something.
+/// Random histories of one slot over many views: f replicas lie or have lost their disks, one after the other;
+/// primaries may open a view twice; NEW-VIEWs, PREPAREs and COMMITs reach all, some or no replicas. Whenever a block
+/// was decided, it is carried over. Once the honest replicas with a disk have shown each other their last NEW-VIEWs,
+/// their claims determine a selection.
 #[test]
 fn a_decided_block_is_always_carried_over() {
     let (mut decided, mut returned, mut longest) = (0, 0, 0);
@@ -193,7 +193,7 @@ fn a_decided_block_is_always_carried_over() {
     assert!(decided > 1000 && returned > 1000 && longest == 30, "{decided} decided, {returned} returned");
 }
 
-/// Opens a view, perhaps twice, each time from the claims of some quorum. Returns the replicas that enter it.
+/// Opens a view, perhaps twice, each time from the claims of some quorum. Returns the replicas that enter the view.
 fn open(
     random: &mut Random,
     quorum: Quorum,
@@ -227,7 +227,7 @@ fn open(
 }
 
 /// Lets the replicas in a view vote for the block that their NEW-VIEW carries over, or for one of two that the primary
-/// proposes. Returns the digest that is decided, if one is.
+/// proposes. Returns the digest of the decided block, if there is one.
 fn vote(
     random: &mut Random,
     quorum: Quorum,
@@ -261,7 +261,7 @@ fn vote(
     (commits >= quorum.quorum()).then_some(digest)
 }
 
-/// Returns what the claims of a random quorum, with liars in it, lead to.
+/// Returns the selection that follows from the claims of a random quorum with liars in it.
 fn select_of(random: &mut Random, quorum: Quorum, liars: usize, lives: &[Life], view: View) -> Option<Selection> {
     let mut honest: Vec<usize> = (0..lives.len()).collect();
     let liars = random.below(liars as u64 + 1) as usize;
@@ -280,7 +280,7 @@ fn select_of(random: &mut Random, quorum: Quorum, liars: usize, lives: &[Life], 
     Sets::select(&changes, quorum)
 }
 
-/// Has all honest replicas with a disk show each other the last NEW-VIEWs that they follow.
+/// Makes all honest replicas with a disk show each other the last NEW-VIEWs that they follow.
 fn settle(lives: &mut [Life]) {
     for _ in 0..3 {
         let shown: Vec<(View, Selection)> =
@@ -291,9 +291,9 @@ fn settle(lives: &mut [Life]) {
     }
 }
 
-/// Two honest claims for one view oppose each other: one was taken over by a replica that lost its disk, and a liar
-/// invented it; a quorum had prepared the other block. The NEW-VIEW in which the first was taken over refutes the
-/// other.
+/// Two honest claims for one view oppose each other: a replica that lost its disk took one over, which a liar had
+/// invented, and a quorum had prepared the other block. The NEW-VIEW from which the first claim was taken over refutes
+/// the other claim.
 #[test]
 fn opposed_claims_for_one_view_end_when_the_new_view_is_shown() {
     let quorum = Quorum::of(4).expect("the size is valid");
@@ -376,8 +376,8 @@ fn view_changes_have_one_form_on_the_wire() {
     }
 }
 
-/// A NEW-VIEW whose claims do not determine a selection, or that shows certificates where only
-/// claims count, opens nothing.
+/// A NEW-VIEW opens nothing if its claims do not determine a selection, or if it shows certificates where only claims
+/// count.
 #[test]
 fn a_new_view_that_proves_nothing_is_refused() {
     let mut world = World::<PbftMac>::started(4, small(), 1);
@@ -412,7 +412,7 @@ fn a_new_view_that_proves_nothing_is_refused() {
     assert!(world.replica(3).protocol().is_active());
 }
 
-/// A replica remembers across views and restarts what it voted for, the last view for each block.
+/// A replica remembers its votes across views and restarts, for each block the last view in which it voted.
 #[test]
 fn votes_survive_views_and_restarts() {
     let mut world = World::<PbftMac>::started(4, Config { view_timeout_ms: 50, ..small() }, 1);

@@ -1,5 +1,5 @@
-//! Final blocks with a bundle that nobody has any more: more than f disks were lost, and a quorum makes the bundle void.
-//! Within the fault model that never happens.
+//! ! Final blocks with a bundle that no replica has any more: more than f disks were lost, and a quorum makes the
+//! bundle void. This never happens within the fault model.
 
 use crate::common::config;
 use crate::common::network::{Flight, Letter};
@@ -25,17 +25,18 @@ const LATE: u16 = 3;
 const SEEDS: u64 = 4;
 
 crate::for_all_protocols! {
-    /// All replicas with the bundle of a final block lose their disks, one after the other. Execution goes on without it.
+    /// All replicas with the bundle of a final block lose their disks, one after the other. Execution goes on without
+    /// it.
     a_bundle_that_nobody_has_is_void,
 
-    /// A replica crashes between its signature and the certificate, and a liar has kept the bundle: it shows it before
-    /// and after.
+    /// A replica crashes between its signature and the certificate. A faulty replica has kept the bundle, and shows it
+    /// before and after.
     a_late_copy_does_not_split_those_that_signed,
 
-    /// At most f replicas sign that every bundle is absent, while bundles reach honest ones late.
+    /// At most f replicas sign that every bundle is absent, while bundles reach honest replicas late.
     nothing_is_void_within_the_fault_model,
 
-    /// Disks that were lost count as lost as long as blocks may rely on their contents.
+    /// Lost disks count as lost for as long as blocks may rely on their contents.
     a_lost_disk_counts_until_no_block_relies_on_it,
 
     /// Acknowledged bundles survive a restart, until a block that names them is executed.
@@ -59,7 +60,7 @@ fn carries<M: quorate_consensus::Message>(letter: &Letter<M>, bundle: &Digest) -
     letter.bundles().iter().any(|carried| carried.digest() == *bundle)
 }
 
-/// A cluster of four with a final block whose bundle nobody has.
+/// Cluster of four with a final block that has a bundle which nobody has.
 struct Lost<P: Play> {
     world: World<P>,
     bundle: Bundle,
@@ -88,11 +89,11 @@ impl<P: Play> Lost<P> {
             world.run_for(SECOND / 10);
             assert!(stuck(&world), "R{LATE} waits for the bundle, beside {next:?}");
         }
-        // Nobody learns meanwhile that others lack it, too.
+        // Nobody learns in the meantime that others lack the bundle too.
         world.network.filter = Some(Box::new(move |flight: Flight<'_, P::Message>| {
             carries(flight.letter, &digest) || matches!(flight.letter, Envelope::Absent(_))
         }));
-        // Those that lost their disks execute everything again.
+        // Replicas that lost their disks execute everything again.
         world.oracle.forgetful = true;
         let mut lost = Lost { world, bundle, height };
         (0..3).for_each(|replica| lost.lose_disk(replica));
@@ -104,7 +105,7 @@ impl<P: Play> Lost<P> {
         lost
     }
 
-    /// Takes a replica's disk, and waits until it votes again.
+    /// Deletes a replica's disk, and waits until the replica votes again.
     fn lose_disk(&mut self, replica: u16) {
         self.world.kill(replica);
         self.world.restart_without_memory(replica);
@@ -182,7 +183,7 @@ mod bodies {
             lost.world.commits(replica).iter().filter(|commit| commit.block.payload.contains(&bundle.digest()))
         };
         assert!((0..4).all(|replica| again(replica).count() == 2), "the bundle is ordered again");
-        // A restart executes the same.
+        // The execution after a restart gives the same result.
         for replica in 0..4 {
             lost.world.kill(replica);
             lost.world.restart(replica, 0);
@@ -246,7 +247,7 @@ mod bodies {
             for _ in 0..4 {
                 let bundle = world.bundle(1);
                 let digest = bundle.digest();
-                // One honest replica gets the bundle from nobody, for longer than it waits before it signs.
+                // One honest replica gets the bundle from nobody, for longer than the patience after which it signs.
                 world.network.filter = Some(Box::new(move |flight: Flight<'_, P::Message>| {
                     flight.to.0 == victim && carries(flight.letter, &digest)
                 }));

@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(2);
 crate::for_every_protocol! {
     /// A leader proposes nothing and claims, in each timeout, a certificate that no replica signed.
     forged_certificates_in_timeouts_are_refused,
-    /// A replica signs its votes incorrectly and they arrive first: the certificate forms without it.
+    /// A replica's votes have invalid signatures and arrive first, and the certificate forms without them.
     forged_votes_are_left_out_of_certificates,
     /// A proposal a thousand views ahead is followed only if it proves that its view has begun.
     a_proposal_far_ahead_needs_proof_of_its_view,
@@ -31,7 +31,7 @@ crate::for_every_protocol! {
     certificates_with_wrong_signers_are_refused,
     /// A replica proposes in views that it does not lead.
     a_replica_that_does_not_lead_gets_no_votes,
-    /// Votes and proposals in the name of another replica.
+    /// Votes and proposals in another replica's name are dropped.
     messages_in_another_replicas_name_are_dropped,
     /// A leader's block exceeds the configured limits, or comes with bundles that it does not name.
     oversized_proposals_are_dropped,

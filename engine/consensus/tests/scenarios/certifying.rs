@@ -1,5 +1,5 @@
-//! Replicas that spread bundles and certify that they hold them: no vote waits for a bundle, even if somebody withholds
-//! it.
+//! ! Replicas that disseminate bundles and certify that they hold them: no vote waits for a bundle, even if somebody
+//! withholds it.
 
 use super::spreading::orders_unaided;
 use crate::common::config;
@@ -26,16 +26,16 @@ const TICK: Duration = Duration::from_millis(1);
 crate::for_every_protocol! {
     /// A command that one replica receives is certified and ordered without a relay or a fetch.
     a_command_at_one_replica_is_certified,
-    /// A faulty replica spreads bundles to just enough replicas, and does not vote: the replica that never gets them
-    /// votes all the same, and executes the blocks once it gets them.
+    /// A faulty replica sends its bundles to just enough replicas, and does not vote. The replica that never gets the
+    /// bundles votes nevertheless, and executes the blocks once it gets them.
     no_vote_waits_for_a_bundle,
     /// A replica that voted without the bundles restarts before and after it gets them.
     a_replica_that_voted_without_bundles_restarts,
-    /// A replica that lost bundles in a crash does not vote on the strength of its own acknowledgement.
+    /// A replica that lost bundles in a crash does not vote merely because it once acknowledged them.
     a_replica_does_not_rely_on_its_own_acknowledgement,
-    /// A bundle that its first replica never gets certified is certified by the next one.
+    /// If the first replica of a bundle never gets it certified, the next one does.
     a_bundle_is_certified_by_the_next_replica,
-    /// Bundles that are lost on their way are spread again.
+    /// Bundles that are lost on their way are sent again.
     lost_bundles_are_spread_again,
     /// A batch that arrives before its bundles is acknowledged once they arrive.
     a_batch_waits_for_bundles_that_it_overtakes,
@@ -43,7 +43,7 @@ crate::for_every_protocol! {
     a_certificate_that_overtakes_bundles_is_kept,
     /// The leader gets a certificate before its batch, and proposes the bundles once the batch arrives.
     a_certificate_waits_for_the_batch_that_it_overtakes,
-    /// A liar lists bundles that never come, and one bundle many times before it comes.
+    /// A liar lists bundles that never arrive, and one bundle many times before it arrives.
     early_batches_hold_little_and_give_few_signatures,
     /// Batches that contradict each other, certificates that nobody signed, and foreign batches change nothing.
     lies_about_batches_change_nothing,
@@ -79,7 +79,7 @@ for_pbft! {
     bundles_that_nobody_certifies_are_dropped,
 }
 
-/// Returns a cluster of four that R0 leads and that has ordered a command.
+/// Returns a cluster of four whose leader is R0 and that has ordered a command.
 fn started<P: Play>(dissemination: Dissemination, view_timeout: Duration) -> World<P> {
     let view_timeout_ms = view_timeout.as_millis() as u64;
     let config = Config { dissemination, leader: LeaderKind::Fixed, view_timeout_ms, ..config::<P>() };
@@ -97,7 +97,8 @@ fn carries_bundles<M>(letter: &Letter<M>) -> bool {
     matches!(letter, Envelope::Spread(_) | Envelope::Bundles(_) | Envelope::Relay(_))
 }
 
-/// Keeps all bundles from a replica, while R3 acknowledges bundles but says nothing else.
+/// Keeps all bundles from a replica, while R3 acknowledges bundles but says nothing else, so that the replica's votes
+/// are needed.
 fn needs<P: Play>(world: &mut World<P>, replica: u16) {
     let silent =
         |flight: &Flight<'_, P::Message>| flight.from == ReplicaId(3) && matches!(flight.letter, Envelope::Protocol(_));
@@ -106,7 +107,7 @@ fn needs<P: Play>(world: &mut World<P>, replica: u16) {
     world.network.filter = Some(Box::new(move |flight| silent(&flight) || withheld(&flight)));
 }
 
-/// Spreads a bundle from R1. It reaches these replicas only some time after its batch.
+/// Disseminates a bundle from R1. It reaches these replicas only some time after its batch.
 fn spread_late<P: Play>(world: &mut World<P>, replicas: &[u16]) -> Digest {
     let late = replicas.to_vec();
     let bundle = world.bundle(1);
@@ -128,7 +129,7 @@ mod bodies_of_all {
         let mut world = certifying::<P>();
         orders_unaided(&mut world, |world| {
             let pool = &world.replica(0).parts().store.pool;
-            assert_eq!(pool.uncertified(), (0, 0), "what is executed needs no certificate");
+            assert_eq!(pool.uncertified(), (0, 0), "an executed bundle needs no certificate");
         });
     }
 
@@ -181,7 +182,7 @@ mod bodies_of_all {
 
     pub fn a_replica_does_not_rely_on_its_own_acknowledgement<P: Play>() {
         let mut world = certifying::<P>();
-        // All votes are needed, since R3 casts none. R1 and R2 acknowledge the bundle, and then lose it.
+        // All votes are needed, since R3 casts none. R1 and R2 acknowledge the bundle and then lose it.
         let silent = |letter: &Letter<P::Message>| matches!(letter, Envelope::Protocol(_));
         let proposed = |letter: &Letter<P::Message>| matches!(letter, Envelope::Covers(_) | Envelope::Certified(_));
         let held_back = Rc::new(Cell::new(true));
@@ -198,7 +199,7 @@ mod bodies_of_all {
             world.lose_kept(replica);
             world.restart(replica, 0);
         }
-        // From now on nobody gives them the bundle again, and the leader learns that it is certified.
+        // From now on nobody sends them the bundle again, and the leader learns that it is certified.
         let known = |replica: u16, world: &World<P>| world.replica(replica).is_known(&command);
         assert!(known(0, &world) && !known(1, &world) && !known(2, &world));
         held_back.set(false);
@@ -218,7 +219,7 @@ mod bodies_of_all {
         assert!(!accepts, "R{lost} accepts a block on its own word");
         assert!(world.commit_time(0, &command).is_none(), "a quorum needs R{lost}");
         world.network.heal();
-        assert!(world.run_until_done(40 * VIEW_TIMEOUT, &command), "R{lost} fetches the bundle and goes on");
+        assert!(world.run_until_done(40 * VIEW_TIMEOUT, &command), "R{lost} fetches the bundle and continues");
     }
 
     pub fn a_bundle_is_certified_by_the_next_replica<P: Play>() {
@@ -335,7 +336,8 @@ mod bodies_of_all {
         for batch in &batches {
             world.inject_letter(3, 0, Envelope::Batch(batch.clone()));
         }
-        // Two batches with one number are two batches. Their certificates are forged, and so are the sizes in the next.
+        // Two batches with the same number are two batches. Their certificates are forged, and so are the sizes in the
+        // next one.
         for batch in &batches {
             let certificate = forged_certificate(batch.subject(), [0, 1, 2]);
             world.inject_letter(3, 0, Envelope::Certified(Box::new(certificate.clone())));

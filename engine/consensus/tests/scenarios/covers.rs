@@ -1,4 +1,5 @@
-//! A liar that keeps certificates of storage until nobody has the bundles any more, and shows each to chosen replicas.
+//! ! A liar that keeps storage certificates until nobody has the bundles any more, and then shows each certificate to
+//! chosen replicas.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -22,7 +23,7 @@ use std::time::Duration;
 const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Byzantine replica, which leads first.
+/// Byzantine replica, which is the first leader.
 const LIAR: u16 = 0;
 const UNTIL: Height = Height(RELIANCE_BLOCKS);
 
@@ -31,19 +32,19 @@ crate::for_every_protocol! {
     one_certificate_shown_late_stops_nobody,
     /// The liar lists a bundle in two batches, and shows each certificate to the replica that did not sign it.
     two_batches_for_one_bundle_stop_nobody,
-    /// One batch is acknowledged by all, and gives two certificates with different signers.
+    /// All replicas acknowledge one batch, which yields two certificates with different signers.
     two_sets_of_signers_of_one_batch_stop_nobody,
-    /// The replicas lose the bundle with their disks, one after the other, not by waiting.
+    /// The replicas lose the bundle with their disks, one after the other, not through the passage of time.
     two_batches_and_a_rolling_restart_stop_nobody,
     /// An honest leader gets such a bundle from the liar: it is proposed, fetched and executed.
     a_bundle_that_the_leader_alone_has_is_executed,
-    /// A replica signs once that it has a bundle, until its spreader had time to give the batch up.
+    /// A replica signs only once that it has a bundle, until the spreader has had time to abandon the batch.
     a_bundle_is_acknowledged_in_one_batch_at_a_time,
 }
 
 crate::for_every_protocol! {
-    /// The number of final blocks is bounded while a quorum cannot execute, because bundles do not reach it. Slots have
-    /// a window.
+    /// The number of final blocks is bounded while a quorum cannot execute because bundles do not reach it. Protocols
+    /// with slots have a window instead.
     final_blocks_that_cannot_be_executed_are_bounded,
 }
 
@@ -78,7 +79,7 @@ for_pbft! {
 pub struct Hoard<P: Play> {
     pub world: World<P>,
     liar: u16,
-    /// Whether the liar's own messages about bundles are lost, so that the test speaks for it.
+    /// Whether the liar's own messages about bundles are lost, because the test sends messages in its name.
     muted: Rc<Cell<bool>>,
     acknowledged: Rc<RefCell<Vec<Vote>>>,
 }
@@ -96,7 +97,7 @@ impl<P: Play> Hoard<P> {
         hoard.withhold()
     }
 
-    /// Drops the liar's own messages about bundles, and records the acknowledgements to it.
+    /// Drops the liar's own messages about bundles, and records the acknowledgements that it receives.
     fn withhold(mut self) -> Self {
         let (muted, acknowledged, liar) = (self.muted.clone(), self.acknowledged.clone(), ReplicaId(self.liar));
         self.world.network.filter = Some(Box::new(move |flight| {
@@ -110,7 +111,7 @@ impl<P: Play> Hoard<P> {
         self
     }
 
-    /// Says something in the liar's name.
+    /// Sends a message in the liar's name.
     pub fn say(&mut self, to: u16, letter: Letter<P::Message>) {
         self.muted.set(false);
         self.world.inject_letter(self.liar, to, letter);
@@ -122,8 +123,8 @@ impl<P: Play> Hoard<P> {
         (0..4).filter(|replica| *replica != self.liar).collect()
     }
 
-    /// Spreads a bundle, lists it in a batch for each of these sets of replicas, and returns the certificates, with the
-    /// liar as a signer.
+    /// Disseminates a bundle, lists it in one batch per set of replicas, and returns the certificates, with the liar as
+    /// a signer.
     pub fn certify(&mut self, bundle: &Bundle, signers: &[&[u16]]) -> Vec<Cover> {
         let batches: Vec<Arc<Batch>> = (1u64..)
             .zip(signers)
@@ -134,7 +135,7 @@ impl<P: Play> Hoard<P> {
         self.certify_as(bundle, &batches, signers)
     }
 
-    /// Does the same with the given batches, which may be one.
+    /// Does the same with the given batches, which may all be the same one.
     pub fn certify_as(&mut self, bundle: &Bundle, batches: &[Arc<Batch>], signers: &[&[u16]]) -> Vec<Cover> {
         let signs = |other: &u16| signers.iter().any(|signers| signers.contains(other));
         for other in self.others().into_iter().filter(signs) {
@@ -186,7 +187,7 @@ impl<P: Play> Hoard<P> {
         }
     }
 
-    /// Shows each certificate to those who did not sign it, and has a replica with the bundle propose it.
+    /// Shows each certificate to the replicas that did not sign it, and makes a replica with the bundle propose it.
     pub fn show_and_propose(&mut self, bundle: &Bundle, covers: &[Cover]) {
         for cover in covers {
             let unaware = |replica: &u16| !cover.certificate.signers.contains(ReplicaId(*replica));
@@ -197,7 +198,7 @@ impl<P: Play> Hoard<P> {
         let liar = self.liar;
         self.world.resubmit_to(&[liar], bundle);
         self.world.run_for(2 * TICK);
-        // It takes its own bundle for certified.
+        // This replica regards its own bundle as certified.
         let shown = self.others()[0];
         self.world.inject_letter(shown, liar, Envelope::Covers(covers[..1].to_vec()));
         self.world.run_for(50 * TICK);
@@ -212,8 +213,8 @@ impl<P: Play> Hoard<P> {
     }
 }
 
-/// With codes, a liar claims that a block was prepared for which one honest replica voted on the strength of a
-/// certificate. Nobody else votes for it, and a view that does not carry it over opens.
+/// With MACs, a liar claims that a block was prepared for which one honest replica voted on the strength of a
+/// certificate. Nobody else votes for the block, and a view that does not carry it over opens.
 #[test]
 fn pbft_mac_does_not_depend_on_a_claimed_block_without_its_bundles() {
     let mut hoard = Hoard::<PbftMac>::new(LIAR);
@@ -330,7 +331,7 @@ mod bodies_of_all {
         }
         assert_eq!(hoard.acknowledged.borrow().len(), 1, "one signature for one bundle");
         assert!(hoard.world.replica(0).dropped().get(&Drop::Repeated) >= Some(&99));
-        // An honest spreader lists it again when the first batch is overdue.
+        // An honest spreader lists the bundle again when the first batch is overdue.
         hoard.world.run_for(4 * VIEW_TIMEOUT);
         hoard.say(0, batch(101));
         hoard.world.run_for(10 * TICK);

@@ -13,11 +13,11 @@ const STEADY: [LeaderKind; 2] = [LeaderKind::Fixed, LeaderKind::Reputation];
 crate::for_every_protocol! {
     /// Any replica crashes at any time: at most one view times out, and commits pause for less than two view timeouts.
     a_crash_costs_at_most_one_view_timeout,
-    /// The leader of the current view crashes, or of the next one, which collects the votes.
+    /// The leader of the current view crashes, or the leader of the next view, which collects the votes.
     commits_resume_after_a_leader_crashes,
-    /// A leader crashes while it sends: only some replicas have its last messages.
+    /// A leader crashes while it sends, so only some replicas have its last messages.
     commits_resume_after_a_leader_crashes_while_sending,
-    /// A silent replica is no longer elected.
+    /// A silent replica is not elected any more.
     reputation_excludes_silent_replicas,
     /// f replicas crash one after the other.
     commits_continue_after_f_crashes,
@@ -76,8 +76,8 @@ mod bodies {
                 load(&mut world, 20 + seed % 7);
                 world.submit(1);
                 let view = world.replica(0).view();
-                // A chained protocol moves on to the next view after one command; where a single view orders a block
-                // completely, it stays.
+                // A chained protocol moves on to the next view after one command. A protocol that orders a block in a
+                // single view stays in its view.
                 let last = if R::VOTES == R::ENDS_VIEW { view.next() } else { view };
                 let leads = |world: &World<R>| world.replica(1).view() > last;
                 assert!(world.run_until(Duration::from_millis(50), leads), "views advance under load");
@@ -128,8 +128,9 @@ mod bodies {
         }
     }
 
-    /// Returns the maximum number of view timeouts after one crash. Where a block is prepared before its view ends, a
-    /// leader may crash in between. No block shows that, so reputation elects it once more before it is excluded.
+    /// Returns the maximum number of view timeouts after one crash. If a block is prepared before its view ends, a
+    /// leader may crash in between. No block shows that, so reputation elects the leader once more before it is
+    /// excluded.
     fn most<R: Viewed>(leader: LeaderKind) -> u64 {
         1 + u64::from(leader == LeaderKind::Reputation && R::VOTES != R::ENDS_VIEW)
     }

@@ -1,4 +1,4 @@
-//! Clients that favor one replica can neither get honest leaders replaced nor delay others.
+//! ! Clients that favor one replica can neither cause the replacement of honest leaders nor delay others.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(1);
-/// More than the leader can propose in many view timeouts, at one bundle in a block.
+/// More than the leader can propose in many view timeouts, at one bundle per block.
 const BACKLOG: u64 = 400;
 
 crate::for_every_protocol! {
@@ -26,7 +26,7 @@ crate::for_every_protocol! {
     a_leader_with_a_full_pool_is_not_replaced,
     /// A client is connected to one backup only.
     a_client_of_one_backup_is_served,
-    /// A leader that never notes relayed bundles is replaced.
+    /// A leader that never acknowledges relayed bundles is replaced.
     a_leader_that_notes_nothing_is_replaced,
     /// Bundles sent to the leader alone delay no block.
     bundles_for_the_leader_only_delay_no_block,
@@ -68,7 +68,7 @@ mod pbft {
     }
 }
 
-/// One bundle in a block, so that a backlog takes a while.
+/// Configuration with one bundle per block, so that a backlog takes a while.
 fn settings<P: Play>() -> Config {
     Config {
         batch: 1.into(),
@@ -78,7 +78,7 @@ fn settings<P: Play>() -> Config {
     }
 }
 
-/// Returns a cluster that R0 leads.
+/// Returns a cluster whose leader is R0.
 fn led_by_r0<P: Play>(config: Config) -> World<P> {
     let mut world = World::<P>::started(4, config, 1);
     let command = world.submit(1);
@@ -143,8 +143,8 @@ fn leader_that_notes_nothing<P: Play>() {
     }
 }
 
-/// Returns the number of blocks that R0 commits in a while when it gets a command each tick, with or without the
-/// others.
+/// Returns the number of blocks that R0 commits in a fixed time while it gets a command per tick, alone or together
+/// with the others.
 fn blocks<P: Play>(everybody: bool) -> usize {
     let mut world = led_by_r0::<P>(Config { batch: 400.into(), view_timeout_ms: 1000, ..settings::<P>() });
     let recipients: &[u16] = if everybody { &[0, 1, 2, 3] } else { &[0] };

@@ -1,4 +1,4 @@
-//! Lost messages, and replicas that are cut off for a while.
+//! ! Lost messages, and replicas that are disconnected for a while.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -10,7 +10,7 @@ use quorate_types::{ReplicaId, View};
 use std::time::Duration;
 
 crate::for_every_protocol! {
-    /// Two percent of the messages are lost, two percent are duplicated, and all may overtake each other.
+    /// Two percent of the messages are lost, two percent are duplicated, and any message may overtake another.
     commands_are_ordered_over_unreliable_links,
     /// A replica misses ten views, and more blocks than one answer holds.
     an_isolated_replica_catches_up,
@@ -20,7 +20,7 @@ crate::for_every_protocol! {
     a_replica_that_the_leader_cannot_reach_keeps_up,
     /// No replica reaches any other for a while.
     replicas_resume_after_a_blackout,
-    /// A replica learns only now what the others committed long ago and no longer send.
+    /// A replica learns late of a block that the others committed long ago and no longer send.
     a_replica_learns_of_the_last_commit_in_an_idle_cluster,
 }
 

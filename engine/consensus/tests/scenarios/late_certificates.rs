@@ -1,6 +1,6 @@
-//! A faulty leader certifies its block with the votes of two others and keeps the certificate. It shows it to one
-//! honest replica at the worst time, or that replica learns it just before the others time out. All links take nearly as
-//! long as `max_delay_ms` allows; no message is lost.
+//! ! A faulty leader certifies its block with the votes of two others and keeps the certificate. It shows the
+//! certificate to one honest replica at the worst time, or that replica learns it just before the others time out. All
+//! links are nearly as slow as `max_delay_ms` allows, and no message is lost.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -29,12 +29,13 @@ crate::for_every_protocol! {
     /// The liar shows the certificate to one replica that has timed out, at various times until the leader's block is
     /// certified.
     a_certificate_shown_late_costs_an_honest_leader_its_view,
-    /// One replica is in the next view by the certificate before the others time out, so that the leader hears of it
-    /// only in answer to timeouts.
+    /// The certificate moves one replica to the next view before the others time out, so the leader hears of it only in
+    /// answer to timeouts.
     one_delay_is_too_short_to_hear_the_highest_lock,
 }
 
-/// Lets the liar take part until it leads, propose to two replicas only, keep its own vote, and fall silent.
+/// Creates a cluster whose liar takes part until it leads, then proposes to two replicas only, keeps its own vote, and
+/// falls silent.
 fn world<R: Viewed>(proposes_to: [u16; 2]) -> World<R> {
     let defaults = config::<R>();
     // Honest replicas then collect the votes themselves and see that two are not enough.
@@ -137,7 +138,7 @@ mod bodies {
         for proposes_to in [[1, 2], [LEADER, 1]] {
             for early_ms in (1..MAX_DELAY_MS).step_by(3) {
                 let mut world = world::<R>(proposes_to);
-                // R2 learns of the liar's view earlier than the others, and so times out of it earlier.
+                // R2 learns of the liar's view earlier than the others, and therefore times out of it earlier.
                 for from in [0, 1] {
                     world.network.set_delay(ReplicaId(from), ReplicaId(2), LINK / 3);
                 }

@@ -1,4 +1,4 @@
-//! Clusters with little or no load.
+//! ! Clusters with little or no load.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
@@ -11,15 +11,15 @@ const HOUR: Duration = Duration::from_secs(3600);
 crate::for_every_protocol! {
     /// Commands arriving one at a time are ordered under any settings, and no view times out.
     single_commands_are_ordered_without_timeouts,
-    /// Committees of any size.
+    /// Committees of any size work.
     committees_of_every_size_order_commands,
     /// An idle replica sends nothing and waits for nothing.
     an_idle_replica_sends_nothing,
     /// Clients send to the leader alone, and proposals carry the commands.
     proposals_carry_commands_sent_to_the_leader,
-    /// A client reached only one backup, which relays the command to the leader.
+    /// A client reaches only one backup, which relays the command to the leader.
     a_backup_relays_a_command_that_only_it_received,
-    /// Many commands at once, in blocks of maximum size.
+    /// Many commands at once are ordered in blocks of the maximum size.
     a_burst_is_ordered_in_full_blocks,
 }
 

@@ -1,5 +1,5 @@
-//! A replica assembles timeout certificates from genuine timeouts and a false one of its own, and shows them before
-//! anyone else.
+//! ! A replica assembles timeout certificates from genuine timeouts and a false one of its own, and shows them earlier
+//! than anyone else.
 
 use crate::common::config;
 use crate::common::keys::Keys;
@@ -23,13 +23,13 @@ const LIAR: ReplicaId = ReplicaId(3);
 /// The view of the highest certificate that the liar claims to have.
 const CLAIMED: View = View(1 << 63);
 const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long the first leader is cut off, so that the others time out of its view.
+/// Time for which the first leader is disconnected, so that the others time out of its view.
 const CUT: Duration = Duration::from_millis(150);
-/// Number of view timeouts within which a command is ordered with one of four replicas silent.
+/// Number of view timeouts within which a command is ordered while one of four replicas is silent.
 const PATIENCE: u32 = 20;
 
 crate::for_every_protocol! {
-    /// Such certificates delay no replica, in any message, and however close the liar is to all others.
+    /// Such certificates delay no replica, whatever message carries them and however short the liar's links are.
     poisoned_timeout_certificates_delay_no_replica,
     /// A genuine timeout certificate moves no replica to the next view without the certificate that its timeouts
     /// report.
@@ -46,7 +46,7 @@ enum Way {
     Proposal,
 }
 
-/// Replaces all messages of the liar to the others by such certificates.
+/// Replaces all of the liar's messages to the others by such certificates.
 fn poisoner<R: Viewed>(way: Way, lies: Rc<Cell<u32>>) -> Tamper<R::Message> {
     let mut known: Option<Certificate> = None;
     Box::new(move |keys, action, out| match action {
@@ -129,8 +129,8 @@ mod bodies {
         }
     }
 
-    /// Returns how long some commands take, one after the other, when the first leader is cut off for a while at the
-    /// beginning.
+    /// Returns the time that some commands take, one after the other, when the first leader is disconnected for a while
+    /// at the beginning.
     fn time_to_order<R: Viewed>(leader: LeaderKind, nearer: bool, way: Option<Way>) -> Duration {
         let mut world = World::<R>::started(4, settings::<R>(leader), 1);
         let lies = Rc::new(Cell::new(0));
@@ -190,8 +190,8 @@ mod bodies {
         let mut world = World::<R>::started(4, settings::<R>(LeaderKind::Reputation), 1);
         let command = world.submit(1);
         assert!(world.run_until_done(VIEW_TIMEOUT * PATIENCE, &command));
-        // Shows every replica that asks the liar a timeout certificate that reports a nonexistent certificate, and
-        // nothing as high.
+        // Sends every replica that asks the liar a timeout certificate that reports a nonexistent certificate, without
+        // a highest certificate.
         world.corrupt(
             LIAR.0,
             Box::new(move |keys, action, out| match action {
@@ -212,7 +212,7 @@ mod bodies {
         let dropped = |world: &World<R>| world.replica(2).dropped().get(&Drop::Malformed).copied();
         let shown = world.run_until(VIEW_TIMEOUT * PATIENCE, |world| dropped(world).is_some());
         assert!(shown, "an inconsistent standing is no answer");
-        // Make the liar honest once: of four replicas, all three others have to answer.
+        // Make the liar honest once, because all three other replicas of the four have to answer.
         world.corrupt(LIAR.0, Box::new(|_, action, out| out.push(action)));
         let takes_part = |world: &World<R>| world.marks(2).iter().any(|mark| matches!(mark, Mark::TakesPart { .. }));
         let back = (0..100).any(|_| {

@@ -1,4 +1,4 @@
-//! Which replicas `reputation` lets lead while all of them vote.
+//! ! The replicas that `reputation` allows to lead while all of them vote.
 
 use crate::common::config;
 use crate::common::play::Viewed;
@@ -9,24 +9,24 @@ use quorate_types::{ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Longer than the blocks that `reputation` looks back on take.
+/// Longer than the blocks take that `reputation` looks back on.
 const AWAY: Duration = Duration::from_millis(2000);
-/// Time after the return in which the replica must lead again: enough to catch up, and for its failed views to leave
-/// the blocks that `reputation` looks back on.
+/// Time after the return within which the replica must lead again: long enough to catch up, and for the replica's
+/// failed views to leave the blocks that `reputation` looks back on.
 const RETURN: Duration = Duration::from_millis(2000);
 const VIEW_TIMEOUT_MS: u64 = 100;
 
 crate::for_every_protocol! {
-    /// A replica was cut off for long. Once it votes again, it leads again.
+    /// A replica was disconnected for long. Once it votes again, it also leads again.
     a_replica_that_votes_again_leads_again,
-    /// Nobody fails: everybody leads, and goes on leading.
+    /// If nobody fails, all replicas lead, and continue to lead.
     all_replicas_that_vote_go_on_leading,
 }
 
 fn world<R: Viewed>(n: usize) -> World<R> {
     let config = Config { leader: LeaderKind::Reputation, view_timeout_ms: VIEW_TIMEOUT_MS, ..config::<R>() };
     let mut world = World::<R>::started(n, config, 1);
-    // So that each quorum has other voters.
+    // The voters thus differ from quorum to quorum.
     world.network.jitter = HOP;
     world
 }
@@ -40,7 +40,7 @@ fn run<R: Viewed>(world: &mut World<R>, time: Duration) {
     }
 }
 
-/// Returns the authors of the blocks that R0 committed since a time, and their number.
+/// Returns the authors of the blocks that R0 has committed since a time, and the number of these blocks.
 fn authors<R: Viewed>(world: &World<R>, since: Time) -> (BTreeSet<ReplicaId>, usize) {
     let recent = world.commits(0).iter().filter(|commit| commit.time >= since);
     let authors: Vec<ReplicaId> = recent.map(|commit| commit.block.author).collect();

@@ -1,4 +1,5 @@
-//! Replicas that spread the bundles of their clients: what a client needs, and what a Byzantine spreader can delay.
+//! ! Replicas that disseminate the bundles of their clients: the needs of a client, and the delays that a Byzantine
+//! spreader can cause.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -21,11 +22,11 @@ crate::for_every_protocol! {
     a_command_at_one_replica_is_spread,
     /// A bundle that two replicas receive is executed once.
     a_bundle_that_two_replicas_spread_is_executed_once,
-    /// A replica that spreads nothing costs its own clients time, and nobody else.
+    /// A replica that disseminates nothing costs only its own clients time.
     a_replica_that_spreads_nothing_delays_its_own_clients_only,
-    /// Bundles that a faulty replica spreads to the leader alone delay no block.
+    /// Bundles that a faulty replica sends to the leader alone delay no block.
     bundles_spread_to_the_leader_alone_delay_no_block,
-    /// Where replicas do not spread bundles, none accepts what a peer spreads.
+    /// If replicas do not disseminate bundles, none accepts bundles that a peer disseminates.
     what_nobody_asked_for_is_not_accepted,
 }
 
@@ -62,7 +63,7 @@ fn spreading<P: Play>() -> World<P> {
     spreading_with::<P>(VIEW_TIMEOUT)
 }
 
-/// Returns a cluster that R0 leads and whose replicas spread bundles.
+/// Returns a cluster whose leader is R0 and whose replicas disseminate bundles.
 fn spreading_with<P: Play>(view_timeout: Duration) -> World<P> {
     let view_timeout_ms = view_timeout.as_millis() as u64;
     let dissemination = Dissemination::Replicas;
@@ -119,14 +120,14 @@ fn spreads_nothing<P: Play>() {
         let command = world.submit_to(&[round % 3], 1);
         assert!(world.run_until_done(VIEW_TIMEOUT / 4, &command), "round {round}: another replica's client waits");
     }
-    // Its client gives up on it, and goes to another replica.
+    // The client gives up waiting for it, and turns to another replica.
     world.submit_again(&lost);
     assert!(world.run_until_done(VIEW_TIMEOUT / 4, &lost));
     assert_eq!(world.view_timeouts(), 0);
 }
 
-/// Returns the number of blocks that R0 commits in a while. R3 gets a command each tick, which it spreads to all or to
-/// the leader alone.
+/// Returns the number of blocks that R0 commits in a fixed time. R3 gets a command per tick, which it sends to all
+/// replicas or to the leader alone.
 fn blocks<P: Play>(to_all: bool) -> usize {
     let mut world = spreading_with::<P>(10 * VIEW_TIMEOUT);
     let spread = |letter: &Letter<P::Message>| matches!(letter, Envelope::Spread(_));

@@ -1,4 +1,4 @@
-//! Which clusters can commit with silent replicas, and that the configuration check knows it.
+//! ! Clusters that can or cannot commit with silent replicas, and the configuration check that predicts it.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
@@ -8,7 +8,7 @@ use quorate_types::{Quorum, ReplicaId};
 use std::time::Duration;
 
 crate::for_every_protocol! {
-    /// Round-robin needs one more live leader in a row than the protocol's chain has links.
+    /// Round-robin needs one more consecutive live leader than the protocol's chain has links.
     round_robin_stalls_as_predicted,
     /// If votes go to all, it needs as many as the chain has links.
     round_robin_with_votes_to_all_stalls_as_predicted,

@@ -1,4 +1,4 @@
-//! One replica was away for too long.
+//! ! One replica was away for too long.
 
 use super::*;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
@@ -6,7 +6,7 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_types::{Domain, Quorum};
 
 crate::for_all_protocols! {
-    /// It adopts the state, votes, and proposes when it leads.
+    /// The replica adopts the state, votes, and proposes when it leads.
     a_replica_catches_up_by_state_transfer,
     /// Links lose and duplicate messages.
     a_state_is_fetched_over_lossy_links,
@@ -14,7 +14,7 @@ crate::for_all_protocols! {
     a_dropped_state_is_replaced_by_a_newer_one,
     /// The others continue while the state is fetched, and the transfer is not restarted for that.
     progress_does_not_restart_a_transfer,
-    /// A later checkpoint is stable already: the journal proves the fetched state all the same.
+    /// A later checkpoint is already stable, but the journal proves the fetched state nevertheless.
     a_journal_certifies_each_state_that_it_continues_from,
     /// The replica has all blocks, but their commands are no longer kept.
     blocks_without_their_commands_need_a_state,
@@ -37,8 +37,8 @@ mod bodies {
         comes_back(&mut world);
         let adopted = adoptions(&world, AWAY);
         assert!(world.states(AWAY).contains(&adopted[0]) || adopted[0] < committed(&world, AWAY));
-        // Cut off each of the others for a while. Without the returned replica nothing would be ordered, and with
-        // stable leaders its turn to lead comes eventually.
+        // Disconnect each of the other replicas for a while. Without the returned replica nothing would be ordered, and
+        // with stable leaders its turn to lead comes eventually.
         let since = world.now;
         for missed in 0..3 {
             world.network.isolate(ReplicaId(missed), true);
@@ -125,7 +125,7 @@ mod bodies {
         comes_back(&mut world);
         let adopted = adoptions(&world, AWAY)[0];
         let summary = world.records(AWAY).position(|record| matches!(record, Record::Summary { .. }));
-        let summary = summary.expect("a replica summarizes what it continues from");
+        let summary = summary.expect("a replica summarizes the state from which it continues");
         let certified = |record: &Record| match record {
             Record::Certificate(certificate) => {
                 certificate.subject.domain == Domain::Checkpoint && certificate.subject.height == adopted

@@ -5,11 +5,11 @@ use quorate_consensus::Envelope;
 use quorate_types::{Attachment, Certificate, Domain, Subject, View};
 
 crate::for_all_protocols! {
-    /// All replicas reach the same checkpoints and hold the same states, including those that were away in between.
+    /// All replicas reach the same checkpoints and hold the same states, even if they were away in between.
     all_replicas_have_the_same_checkpoints,
     /// Votes on a checkpoint survive view changes.
     checkpoint_votes_survive_view_changes,
-    /// All replicas crash before they receive each other's votes, and send them again.
+    /// All replicas crash before they receive each other's votes, and send their votes again.
     checkpoint_votes_are_repeated_after_a_crash,
     /// Votes that no replica can have cast are not counted.
     void_checkpoint_votes_are_not_counted,
@@ -21,8 +21,8 @@ fn stable<P: Play>(world: &World<P>, replica: u16) -> &Certificate {
     world.replica(replica).parts().checkpoints.stable()
 }
 
-/// Orders commands until there is a checkpoint for which R1 receives only its own vote and those of the replicas from
-/// R0 up to, but excluding, `silent`.
+/// Orders commands until there is a checkpoint for which R1 receives only its own vote and the votes of the replicas
+/// from R0 up to, but excluding, `silent`.
 fn with_votes_missing<P: Play>(silent: u16) -> World<P> {
     let mut world = World::<P>::new(4, config::<P>(), 1);
     world.network.filter = Some(Box::new(move |flight| {

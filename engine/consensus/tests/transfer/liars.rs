@@ -21,7 +21,7 @@ crate::for_all_protocols! {
     a_single_offer_is_not_followed,
     /// Offers without a valid certificate, or for something that is not a checkpoint.
     forged_offers_are_ignored,
-    /// Unrequested parts of states, and requests for parts that do not exist.
+    /// Unrequested parts of states and requests for nonexistent parts are ignored.
     unrequested_parts_are_ignored,
 }
 

@@ -1,4 +1,4 @@
-//! Recovery from the state of a checkpoint when the blocks in between are no longer kept: under every protocol, with
+//! ! Recovery from the state of a checkpoint when the blocks in between are no longer kept: under every protocol, with
 //! Byzantine peers, and across restarts.
 
 mod catching_up;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The replica that is away.
 const AWAY: u16 = 3;
 
-/// Keeps so little that a replica which misses a few dozen blocks needs a state.
+/// Returns a configuration with so little history that a replica which misses a few dozen blocks needs a state.
 fn config<P: Play>() -> Config {
     Config {
         checkpoint_interval: 4,

@@ -1,18 +1,18 @@
-//! A replica that has adopted a state is restarted: immediately, or before or while its journal records the adoption.
+//! ! A replica that has adopted a state is restarted: immediately, or before or while its journal records the adoption.
 
 use super::*;
 use quorate_types::View;
 
 crate::for_all_protocols! {
-    /// It restarts where it was, bound by its earlier statements.
+    /// The replica restarts where it was, bound by its earlier statements.
     a_replica_restarts_after_an_adoption,
-    /// The host has adopted the state, and the replica does not know it yet.
+    /// The host has adopted the state, but the replica does not know it yet.
     a_restart_completes_an_adoption,
-    /// Between any two actions from then on.
+    /// The replica survives a crash between any two actions after the adoption.
     a_crash_between_any_two_actions_is_survived,
-    /// Its journal is cut after the adoption.
+    /// The replica's journal is truncated after the adoption.
     a_journal_truncated_after_an_adoption_suffices,
-    /// It crashes while chunks arrive, and does not fetch again the chunks it has.
+    /// The replica crashes while chunks arrive, and does not fetch the chunks again that it already has.
     a_restart_keeps_the_received_chunks,
     /// All others crash at the same time, and still have states for the replica that is away.
     restarted_peers_still_have_states,
@@ -26,8 +26,8 @@ fn spoken<P: Play>(world: &World<P>) -> View {
     world.replica(AWAY).parts().safety.spoke_in()
 }
 
-/// Returns whether the replica remembers that it made a statement in a view. In protocols with slots, no statements
-/// will be made for slots at or below the state.
+/// Returns whether the replica remembers that it made a statement in a view. In protocols with slots, there are no more
+/// statements for slots at or below the state.
 fn is_bound<P: Play>(world: &World<P>, spoke: View) -> bool {
     let safety = &world.replica(AWAY).parts().safety;
     safety.spoke_in() >= spoke || (P::ORDERS_TWICE && safety.votes_on_slots().next().is_none())

@@ -99,7 +99,7 @@ pub fn config() -> Config {
     Config { view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
 }
 
-/// Returns room in a block for any number of bundles.
+/// Returns the capacity left in a block for this many commands and bytes.
 pub fn room(commands: usize, bytes: usize) -> Room {
     Room { commands, bytes, bundles: usize::MAX }
 }

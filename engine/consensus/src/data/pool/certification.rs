@@ -1,7 +1,7 @@
-//! Bundles whose storage is not certified yet, and bundles that blocks name although they are not here yet.
+//! Bundles whose storage is not certified yet, and missing bundles named by blocks.
 //!
-//! Both exist only if leaders propose certified bundles. The former are not pending: a leader must not propose them.
-//! The latter are covered by a certificate; the pool counts the blocks that name them.
+//! Both exist only if leaders propose certified bundles. Uncertified bundles are not pending: a leader must not propose
+//! them. Missing bundles are covered by a certificate; the pool counts the blocks that name them.
 
 use super::{Pool, release};
 use crate::data::lanes::Source;
@@ -9,7 +9,7 @@ use quorate_types::{Bundle, Digest};
 
 const IS_HERE: &str = "an uncertified bundle is in the pool";
 
-/// A bundle of which n-f replicas have yet to sign that they hold it.
+/// A bundle for which n-f replicas have not signed yet that they hold it.
 pub(super) struct Uncertified {
     /// Source from which it will be proposed.
     source: Source,
@@ -17,7 +17,7 @@ pub(super) struct Uncertified {
     sweeps: u64,
 }
 
-/// Bundle that is not here: the blocks that name it, and those of them that lie on abandoned branches.
+/// Missing bundle: the number of blocks that name it, and of those on abandoned branches.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Absent {
     pub proposals: u32,
@@ -25,7 +25,7 @@ pub(super) struct Absent {
 }
 
 impl Pool {
-    /// Notes a new bundle that a leader must not propose yet.
+    /// Records a new bundle that a leader must not propose yet.
     pub(super) fn hold_back(&mut self, digest: Digest, source: Source, size: usize) {
         self.uncertified_bytes += size;
         self.count_in_crowd(source, size, 0);
@@ -49,12 +49,12 @@ impl Pool {
         }
     }
 
-    /// Returns the bytes of uncertified bundles from a source's address. They count against its room.
+    /// Returns the bytes of uncertified bundles from a source's address. They count against its limit.
     pub(super) fn uncertified_of(&self, source: Source) -> usize {
         source.crowd().and_then(|crowd| self.uncertified_of.get(&crowd)).copied().unwrap_or(0)
     }
 
-    /// Records that the storage of a bundle is certified. Returns the number of its commands if that makes it pending.
+    /// Records that the storage of a bundle is certified. Returns the number of its commands if this makes it pending.
     pub fn certify(&mut self, digest: &Digest) -> usize {
         let Some(slot) = self.entries.find(digest) else { return 0 };
         let Some(entry) = self.entries.at(slot).filter(|entry| !entry.certified) else { return 0 };
@@ -73,12 +73,12 @@ impl Pool {
         commands
     }
 
-    /// Returns whether a bundle is here, is not executed, and still needs a certificate.
+    /// Returns whether a bundle is in the pool, is not executed, and still needs a certificate.
     pub fn is_uncertified(&self, digest: &Digest) -> bool {
         self.uncertified.contains_key(digest)
     }
 
-    /// Returns whether a block names a bundle that is not here.
+    /// Returns whether a block names a bundle that is missing.
     pub fn is_absent(&self, digest: &Digest) -> bool {
         self.absent.contains_key(digest)
     }
@@ -88,7 +88,7 @@ impl Pool {
         self.entries.get(digest).is_some_and(|entry| entry.came_late)
     }
 
-    /// Counts a block that names a bundle which is not here, or uncounts one.
+    /// Changes the counts of blocks that name a missing bundle.
     pub(super) fn count_absent(&mut self, digest: &Digest, change: impl FnOnce(&mut Absent)) {
         assert!(self.certifies, "the bundles of a block in the tree are in the pool");
         let absent = self.absent.entry(*digest).or_default();
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Gives an uncertified bundle the source of a client that sends it too.
+    /// Sets the source of an uncertified bundle to a client that sends it too.
     pub(super) fn adopt_source(&mut self, digest: &Digest, source: Source) {
         if source.crowd().is_none() {
             return;

@@ -9,29 +9,29 @@ use quorate_types::{Bundle, Digest};
 /// Bundle in the pool.
 pub(super) struct Held {
     pub bundle: Bundle,
-    /// Number of its commands: the bundle's own memory is cold by the time it is proposed.
+    /// Number of its commands, kept here because the bundle's own memory is no longer cached when it is proposed.
     pub commands: u32,
     /// Number of blocks in the tree that refer to it.
     pub proposals: u32,
-    /// Number of those blocks that lie on abandoned branches.
+    /// Number of those blocks on abandoned branches.
     pub aside: u32,
     pub executed: bool,
     /// Whether a leader may propose it: its storage is certified, or need not be.
     pub certified: bool,
-    /// Whether a block that names it was here first.
+    /// Whether a block that names it arrived before it.
     pub came_late: bool,
-    /// The share of the pool that it counts against, until it is executed.
+    /// The share of the pool to which it is charged until it is executed.
     pub share: Option<Share>,
     /// Its place in the lanes while it is pending.
     pub place: Option<Place>,
-    /// Whether it counts in [`Totals`].
+    /// Whether it is counted in [`Totals`].
     pub is_own: bool,
-    /// The source whose lane it waits in, or will if it is pending again.
+    /// The source in whose lane it waits, or will wait if it is pending again.
     pub source: Source,
 }
 
 impl Held {
-    /// Returns a new bundle that is not pending yet; `named` counts the blocks that named it before.
+    /// Returns a new bundle that is not pending yet; `named` counts the earlier blocks that name it.
     pub fn new(bundle: Bundle, source: Source, share: Option<Share>, named: Option<Absent>) -> Held {
         let Absent { proposals, aside } = named.unwrap_or_default();
         Held {

@@ -1,5 +1,5 @@
-//! Sums over the bundles of a replica, mostly over those that its own clients sent to it. Its host decides by them
-//! whether to admit more.
+//! Sums over the bundles of a replica, mostly those sent by its own clients. Its host uses them to decide whether to
+//! admit more.
 
 use super::Held;
 
@@ -24,11 +24,11 @@ impl Amount {
     }
 }
 
-/// Sums by which a host admits bundles. "Own" are those that clients sent to this replica before it had them from
-/// others.
+/// Sums by which a host admits bundles. "Own" bundles are those that clients sent to this replica before it received
+/// them from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Own bundles that are here and not executed, proposed or not.
+    /// Own bundles that are not executed, proposed or not.
     pub open: Amount,
     /// Own bundles executed since the start.
     pub executed: Amount,
@@ -37,14 +37,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Uncounts a bundle that is dropped without having been executed.
+    /// Subtracts a bundle that is dropped without having been executed.
     pub(super) fn discard(&mut self, entry: &Held) {
         if entry.is_own {
             self.open.remove(Amount::of(entry));
         }
     }
 
-    /// Counts a bundle as executed that was not so far.
+    /// Counts a bundle as executed.
     pub(super) fn execute(&mut self, entry: &Held) {
         self.executed_of_all.add(Amount::of(entry));
         if entry.is_own {

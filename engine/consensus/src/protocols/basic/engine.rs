@@ -26,13 +26,13 @@ impl BasicHotStuff {
         }
     }
 
-    /// Commits, and votes in the phases of the current view, as far as the known certificates allow and the block is
-    /// here.
+    /// Commits, and votes in the phases of the current view, as far as the known certificates allow and the block is in
+    /// the tree.
     fn proceed(&self, known: Known<'_>) -> impl Iterator<Item = Consequence> {
         let decided = known.tree.get(&self.decided.digest).cloned();
         let commit = decided.map(|block| Consequence::Commit { block, announce: false }); // algorithm 2, line 35
-        // The highest certificate may come from a later phase and stand in for a prepareQC; its block has certainly
-        // been prepared.
+        // The highest certificate may belong to a later phase and replace a prepareQC; its block has certainly been
+        // prepared.
         let phases = [(known.high.subject, Domain::Prepare), (known.lock, Domain::PreCommit)];
         let votes = phases.into_iter().filter(move |(subject, _)| subject.view == known.view);
         let votes = votes.filter_map(move |(subject, phase)| {

@@ -1,6 +1,6 @@
 //! Messages of basic HotStuff.
 //!
-//! PREPARE is a proposal, NEW-VIEW after a failed view is a timeout, and votes are votes: these are the messages of all
+//! PREPARE is a proposal, NEW-VIEW after a failed view is a timeout, and votes are votes: these messages exist in all
 //! protocols with views. One message is added, for the certificate that begins a phase: PRE-COMMIT with a prepareQC,
 //! COMMIT with a precommitQC, DECIDE with a commitQC.
 
@@ -12,7 +12,7 @@ use quorate_types::wire;
 use quorate_types::{Block, Bundle, Certificate, View, Vote};
 use std::sync::Arc;
 
-/// Message of basic HotStuff: those of all protocols with views, and the certificate of a phase.
+/// Message of basic HotStuff: a message of all protocols with views, or the certificate of a phase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BasicMessage {
     /// Message that all protocols with views share.

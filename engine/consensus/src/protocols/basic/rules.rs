@@ -1,4 +1,4 @@
-//! Voting rule of basic HotStuff (algorithm 1) and meaning of each certificate (algorithm 2). Pure functions.
+//! Voting rule of basic HotStuff (algorithm 1) and effect of each certificate (algorithm 2), as pure functions.
 
 use crate::data::block_tree::BlockTree;
 use crate::protocols::views::{Candidate, Refusal};
@@ -23,8 +23,8 @@ pub fn locks(certificate: &Certificate) -> Option<Subject> {
     locked.then_some(Subject { domain: Domain::PreCommit, ..certificate.subject })
 }
 
-/// Returns the phase of the vote that answers a certificate of the current view: a pre-commit vote for a prepareQC
-/// (line 17), a commit vote for a precommitQC (line 26), none for a commitQC (line 35 executes).
+/// Returns the phase of the vote that responds to a certificate of the current view: a pre-commit vote to a prepareQC
+/// (line 17), a commit vote to a precommitQC (line 26), none to a commitQC (line 35 executes).
 pub fn answer(phase: Domain) -> Option<Domain> {
     match phase {
         Domain::Prepare => Some(Domain::PreCommit),
@@ -38,7 +38,7 @@ pub fn finishes_view_before(view: View, certificate: &Certificate) -> bool {
     certificate.subject.domain == Domain::Commit && certificate.view().next() == view
 }
 
-/// Returns the basis for electing the leader after a timeout: the block it extends, with its view capped below the
+/// Returns the basis for electing the leader after a timeout: the block to be extended, with its view capped below the
 /// failed one. The block may be from the failed view itself, prepared but not committed; the cap keeps that view's
 /// leader from being elected again.
 pub fn basis_after_timeout(view: View, justify: &Certificate) -> Subject {

@@ -33,7 +33,7 @@ impl<R: Rules> Chained<R> {
         let block = tree.get(digest);
         let lock = block.filter(|_| !late).and_then(|block| R::lock_after(block, tree)).map(Consequence::Lock);
         let commits = block.and_then(|block| R::commits(block, tree));
-        // Where all replicas collect the votes, all know the certificate.
+        // If all replicas collect the votes, all know the certificate.
         let announce = !R::FACTS.optimistic_proposals;
         lock.into_iter().chain(commits.map(move |block| Consequence::Commit { block, announce }))
     }
@@ -60,7 +60,8 @@ impl<R: Rules> Family for Chained<R> {
         R::awaits_higher(view, high)
     }
 
-    /// Returns the votes of the previous view or, after a timeout, the certificate that the leader extends.
+    /// Returns the subject of the previous view's votes or, after a timeout, of the certificate that the leader
+    /// extends.
     fn basis(_view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
         let votes = evidence.filter(|evidence| evidence.subject.domain == Domain::Vote);
         votes.map_or(justify.subject, |votes| votes.subject)

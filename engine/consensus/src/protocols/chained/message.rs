@@ -1,3 +1,3 @@
-//! Messages of the chained protocols: exactly those that all protocols with views share.
+//! Messages of the chained protocols: exactly the messages of all protocols with views.
 
 pub use crate::protocols::views::message::{Proposal, Timeout, ViewMessage as ChainedMessage};

@@ -1,7 +1,7 @@
-//! Repair of losses: a replica reports its status, and replicas that are ahead send it what it lacks.
+//! Repair of losses: a replica reports its status, and replicas that are ahead send the missing data.
 //!
-//! A slot that others executed needs no proof: if f+1 replicas agree on its block, at least one of them is honest. The
-//! block is then fetched by its digest. Votes that are still needed are sent again.
+//! A slot executed by others needs no proof: if f+1 replicas report the same block, at least one of them is honest. The
+//! block is then fetched by its digest. Votes that are still needed are resent.
 
 use super::engine::Engine;
 use super::inquiry::Inquiry;
@@ -13,13 +13,13 @@ use crate::protocols::protocol::Admission;
 use crate::seam::{Timer, To};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 
-/// Maximum number of slots whose votes are sent again in one answer.
+/// Maximum number of slots whose votes are resent per answer.
 const MAX_RESENT_SLOTS: usize = 64;
-/// Maximum size of the bundles sent along.
+/// Maximum bytes of the bundles sent along.
 const MAX_RESENT_BUNDLE_BYTES: usize = 1 << 20;
 
 impl<S: Showing> Engine<S> {
-    /// Asks the others for what this replica missed, and again later, with growing pauses: answers may be lost, and
+    /// Requests missed messages from the others, and repeats the request with growing pauses: answers may be lost, and
     /// peers that execute a slot at different times confirm it only together.
     pub(super) fn inquire(&mut self, turn: &mut Turn<'_>) {
         self.inquiry = Some(Inquiry::begin(turn.now, &turn.parts.config));
@@ -27,7 +27,7 @@ impl<S: Showing> Engine<S> {
         self.arm_inquiry(turn);
     }
 
-    /// Asks again if that is due. A replica with work asks anyway while it waits.
+    /// Repeats the request if that is due. A replica with pending work asks anyway while it waits.
     pub(super) fn inquire_again(&mut self, turn: &mut Turn<'_>) {
         let Some(inquiry) = &mut self.inquiry else { return };
         if inquiry.due() <= turn.now {
@@ -39,7 +39,7 @@ impl<S: Showing> Engine<S> {
         self.arm_inquiry(turn);
     }
 
-    /// Arms the timer of views, unless it is armed because there is work.
+    /// Arms the view timer, unless it is armed because there is work.
     fn arm_inquiry(&mut self, turn: &mut Turn<'_>) {
         if let Some(inquiry) = self.inquiry.as_ref().filter(|_| !turn.parts.pacemaker.is_working()) {
             turn.out.arm(Timer::View, inquiry.due().since(turn.now));
@@ -53,7 +53,7 @@ impl<S: Showing> Engine<S> {
     }
 
     /// Reports the first view in which this replica can vote again after amnesia. The report does not bind it, but
-    /// tells replicas in lower views that it cannot vote there.
+    /// informs replicas in lower views that it cannot vote there.
     pub(super) fn seek_view(&mut self, turn: &mut Turn<'_>) {
         let (view, committed) = (turn.parts.safety.abstains().next(), turn.committed());
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
@@ -71,7 +71,7 @@ impl<S: Showing> Engine<S> {
         Admission::Check(checkpoint.filter(|proof| self.is_news(proof)).cloned().into_iter().collect())
     }
 
-    /// Asks for the next batch once everything reported so far is executed, if peers have more.
+    /// Requests the next batch once everything reported so far is executed, if peers have more.
     pub(super) fn ask_for_more(&mut self, turn: &mut Turn<'_>) {
         if self.told.is_some_and(|told| told <= turn.committed()) {
             self.told = None;
@@ -194,7 +194,7 @@ impl<S: Showing> Engine<S> {
                 }
             }
         }
-        // Once for the whole batch: its blocks may be here already, and executed one by one.
+        // Once for the whole batch: its blocks may have arrived before, and are executed one by one.
         self.told = last.filter(|_| more).or(self.told);
         self.ask_for_more(turn);
         self.work(turn);

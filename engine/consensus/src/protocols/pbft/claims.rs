@@ -1,7 +1,7 @@
 //! Claims without proof, and the evidence that ends them. [`sets`](super::sets) has the argument.
 //!
-//! The claims follow from the journal alone. In its order, a PREPARE adds to Q, a COMMIT to P, and a NEW-VIEW
-//! judges all claims of earlier views.
+//! The claims are determined by the journal alone. In journal order, a PREPARE adds to Q, a COMMIT to P, and a NEW-VIEW
+//! reevaluates all claims of earlier views.
 
 use super::engine::Engine;
 use super::log::Log;
@@ -14,9 +14,9 @@ use crate::seam::To;
 use quorate_types::{Certificate, Height, ReplicaId, Subject, View};
 
 impl Log {
-    /// Judges the claims of earlier views by the first NEW-VIEW of `view` that this replica receives: Q becomes the
-    /// blocks that the view carries over, and P keeps no others. A replica that `returns` after it lost its disk puts
-    /// them into P as well. Slots up to `floor` are skipped.
+    /// Reevaluates the claims of earlier views after the first NEW-VIEW of `view` that this replica receives: Q becomes
+    /// the blocks that the view carries over, and P keeps no others. A replica that `returns` after it lost its disk
+    /// also adds them to P. Slots up to `floor` are skipped.
     pub fn follow(&mut self, view: View, selection: &Selection, returns: bool, floor: Height) {
         let judges = !bug!(ClaimsOutliveEvidence);
         if judges {
@@ -36,8 +36,8 @@ impl Log {
         }
     }
 
-    /// Withdraws each claim in P of a view before `view` that a NEW-VIEW of `view` refutes: no block was decided before
-    /// `view` unless it carries the block over, and none before the view for which it carries the block over.
+    /// Withdraws each claim in P from a view before `view` that a NEW-VIEW of `view` refutes: a block cannot have been
+    /// decided before `view` unless the view carries it over, and not before the view for which it is carried over.
     pub fn refute(&mut self, view: View, selection: &Selection) {
         for (slot, entry) in self.slots.range_mut(selection.stable.height.next()..) {
             let Some(claim) = entry.prepared.take_if(|claim| claim.view() < view) else { continue };
@@ -66,8 +66,8 @@ pub fn refutes(view: View, selection: &Selection, prepared: &[Subject]) -> bool 
     })
 }
 
-/// Returns whether a replica with these claims above `floor` has to learn of a NEW-VIEW of an earlier view: it
-/// withdraws one of them, or has others claim a block for which this replica does not vouch.
+/// Returns whether a replica with these claims above `floor` needs to learn of a NEW-VIEW of an earlier view: because
+/// the NEW-VIEW withdraws one of them, or lets others claim a block for which this replica does not vouch.
 pub fn is_news(view: View, selection: &Selection, prepared: &[Subject], voted: &[Subject], floor: Height) -> bool {
     let vouched = |chosen: &Subject| {
         chosen.height <= floor
@@ -86,11 +86,11 @@ impl<S: Showing> Engine<S> {
         self.opening.as_ref().map_or(View(1), |opening| opening.view())
     }
 
-    /// Returns whether a NEW-VIEW of a view that this replica has left or missed still matters: it waits for another
-    /// view, and the NEW-VIEW changes its claims.
+    /// Returns whether a NEW-VIEW of a view that this replica has left or missed still matters: the replica waits for
+    /// another view, and the NEW-VIEW changes its claims.
     pub(super) fn learns_from(&self, new_view: &NewView, parts: &Parts) -> bool {
         let view = new_view.view();
-        // A replica without a memory claims nothing, and takes over the claims of the view in which it returns.
+        // A replica without a memory claims nothing, and adopts the claims of the view in which it returns.
         if !S::SHOWS_VOTES || bug!(ClaimsOutliveEvidence) || self.active || parts.safety.is_away() {
             return false;
         }
@@ -102,7 +102,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Takes a NEW-VIEW into account whose view this replica has left, or missed.
+    /// Takes into account a NEW-VIEW of a view that this replica has left or missed.
     pub(super) fn learn_from(&mut self, mut new_view: Box<NewView>, turn: &mut Turn<'_>) {
         let view = new_view.view();
         let selection = self.selection(&new_view, turn.parts);
@@ -119,7 +119,7 @@ impl<S: Showing> Engine<S> {
         self.stabilise(checkpoint, turn);
     }
 
-    /// Shows the sender of a view change the last NEW-VIEW taken into account here, if it does not know it.
+    /// Sends the sender of a view change the last NEW-VIEW taken into account here, if the sender does not know it.
     pub(super) fn show_opening(&self, to: ReplicaId, change: &ViewChange, turn: &mut Turn<'_>) {
         let (Some(opening), Some(carried)) = (&self.opening, &self.carried) else { return };
         if !S::SHOWS_VOTES || bug!(ClaimsOutliveEvidence) || opening.view() >= change.view() {

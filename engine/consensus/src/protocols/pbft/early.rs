@@ -16,11 +16,11 @@ pub const MAX_EARLY_FULL_BLOCKS: usize = 4;
 pub(super) enum Kept {
     /// Stored.
     Waits,
-    /// The same one is stored already.
+    /// The same one is already stored.
     Repeated,
-    /// The primary gave the slot to another block in the same view; this is its signed statement.
+    /// The primary assigned the slot to another block in the same view; this is its signed statement.
     Contradicts(Box<Vote>),
-    /// The primary's quota is used up.
+    /// The primary's quota is exhausted.
     Full,
 }
 

@@ -24,15 +24,15 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
+/// Maximum distance, in views, between this replica's view and a vote that it counts. It lets the replica enter a new
 /// view slightly later than the others.
 const MAX_VIEW_GAP: u64 = 8;
 
-/// State machine of one replica: the slots of its window, and the view change under way.
+/// State machine of one replica: the slots of its window, and the view change in progress.
 pub struct Engine<S> {
     pub(super) genesis: Subject,
     pub(super) log: Log,
-    /// Whether the current view is open. If not, this replica has asked for it and waits.
+    /// Whether the current view is open. If not, this replica has requested it and waits.
     pub(super) active: bool,
     /// Next slot that the primary assigns.
     pub(super) next: Height,
@@ -48,9 +48,9 @@ pub struct Engine<S> {
     pub(super) seeks: BTreeMap<ReplicaId, View>,
     /// This replica's view change, as cast, until the view opens.
     pub(super) change: Option<Box<ViewChange>>,
-    /// Time since which a quorum has asked for the current view.
+    /// Time since which a quorum has requested the current view.
     pub(super) wanted_since: Option<Time>,
-    /// Last NEW-VIEW that this replica follows; the current view's, if that is open.
+    /// Last NEW-VIEW that this replica follows; the current view's, if the view is open.
     pub(super) opening: Option<Box<NewView>>,
     /// Blocks that `opening` carries over.
     pub(super) carried: Option<Selection>,
@@ -58,11 +58,11 @@ pub struct Engine<S> {
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
     /// Last slot that peers have reported as executed, if they have more to report.
     pub(super) told: Option<Height>,
-    /// Questions after a restart or an adopted state.
+    /// Inquiries after a restart or an adopted state.
     pub(super) inquiry: Option<Inquiry>,
-    /// Time when this replica last asked for the current view.
+    /// Time when this replica last requested the current view.
     pub(super) asked_for_view: Time,
-    /// Signed view changes that opened the last view this replica took part in.
+    /// Signed view changes that opened the last view in which this replica took part.
     pub(super) let_in: Vec<Vote>,
     pub(super) recall: Recall,
     showing: PhantomData<S>,
@@ -70,7 +70,7 @@ pub struct Engine<S> {
 
 /// State machine of the variant with signatures.
 pub type PbftEngine = Engine<Proofs>;
-/// State machine of the variant for codes.
+/// State machine of the variant for MACs.
 pub type PbftMacEngine = Engine<Sets>;
 
 impl<S: Showing> Engine<S> {
@@ -153,7 +153,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Returns why messages about a slot are ignored, if it lies outside the watermarks.
+    /// Returns why messages about a slot are ignored, if it is outside the watermarks.
     fn outside(&self, slot: Height, parts: &Parts) -> Option<Drop> {
         let floor = self.log.low().min(parts.store.committed());
         if slot <= floor {
@@ -231,14 +231,14 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Sends PREPARE for the block that the current view assigned to a slot, once its commands are here.
+    /// Sends PREPARE for the block that the current view assigned to a slot, once its commands have arrived.
     pub(super) fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
         let Some(entry) = self.log.slots.get_mut(&slot).filter(|entry| self.active && entry.prepare_cast.is_none())
         else {
             return;
         };
-        // A block known only by others' votes needs no vote of this replica; the primary may have sent it a different
-        // one.
+        // A block known only through others' votes needs no vote of this replica; the primary may have sent it a
+        // different one.
         let given = entry.endorsed || entry.carried || entry.null;
         let Some(digest) = entry.accepted.filter(|_| given) else { return };
         let store = &turn.parts.store;
@@ -285,14 +285,14 @@ impl<S: Showing> Engine<S> {
         self.watch(turn);
     }
 
-    /// Accepts a block that a quorum voted for, even if the primary sent this replica a different one.
+    /// Accepts a block for which a quorum voted, even if the primary sent this replica a different one.
     pub(super) fn adopt(&mut self, slot: Height, digest: Digest, source: Option<ReplicaId>, turn: &mut Turn<'_>) {
         self.accept(slot, digest, turn);
         turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
     }
 
-    /// Accepts the block that a new view carries over. If only claims say that it was prepared, it needs its bundles or
-    /// their certificates like a proposal.
+    /// Accepts the block that a new view carries over. If only claims say that it was prepared, its bundles or their
+    /// certificates are required, as for a proposal.
     pub(super) fn adopt_carried(&mut self, slot: Height, digest: Digest, source: ReplicaId, turn: &mut Turn<'_>) {
         if S::CARRIED_IS_HELD {
             return self.adopt(slot, digest, Some(source), turn);
@@ -404,7 +404,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Resumes from a state fetched from peers: decided blocks up to there need no execution.
+    /// Resumes from a state fetched from peers: decided blocks up to its height need no execution.
     fn on_adopted(&mut self, turn: &mut Turn<'_>) {
         let committed = turn.committed();
         self.follow_stable(turn);
@@ -436,7 +436,7 @@ impl<S: Showing> Engine<S> {
         }
         turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
         let waiting = turn.parts.store.pool.pending_commands() > 0;
-        // A decided slot whose bundles this replica has yet to fetch is no fault of the primary.
+        // If a decided slot waits for bundles that this replica has yet to fetch, the primary is not at fault.
         let committed = turn.committed();
         let decided = if turn.parts.store.is_stuck() { self.log.decided_up_to(committed) } else { committed };
         let working = waiting || self.log.is_open(decided) || self.is_view_change_on(turn.parts);
@@ -493,7 +493,7 @@ impl<S: Showing> Protocol for Engine<S> {
     fn handle(&mut self, event: Event<PbftMessage>, turn: &mut Turn<'_>) {
         match event {
             Event::Start => self.start(turn),
-            // Peers send more in answer to a status than their standings show.
+            // Peers send more in answer to a status than their standings contain.
             Event::Shown { .. } if !turn.parts.config.phases_only => self.inquire(turn),
             Event::Shown { .. } => {}
             Event::Message { from, message } => match message {
@@ -524,7 +524,7 @@ impl<S: Showing> Protocol for Engine<S> {
         }
     }
 
-    /// Asks for the view, which needs no evidence; opening it still takes a quorum.
+    /// Requests the view, which needs no evidence; opening it still takes a quorum.
     fn force_view(&mut self, view: View, turn: &mut Turn<'_>) {
         self.change_view(view, turn);
     }

@@ -2,10 +2,10 @@
 //!
 //! In the variant for MACs, a claim that a block was prepared may be a lie, and the honest replica that vouches for it
 //! may have voted without the bundles, because it knew their certificates. If nobody has the bundles any more, the n-f
-//! replicas cannot vote for the block in any view that carries it over. So a primary prefers view changes that leave
-//! out blocks it lacks. The view changes of the honest replicas do: if one of them claims the block, a quorum voted for
-//! it, and an honest voter has its bundles. Safety depends only on the conditions on the view changes, not on this
-//! choice.
+//! replicas cannot vote for the block in any view that carries it over. So a primary prefers view changes without the
+//! blocks that it lacks. The honest replicas' view changes are such: if one of them claimed the block, a quorum would
+//! have voted for it, and an honest voter would have its bundles. Safety depends only on the conditions on the view
+//! changes, not on this choice.
 
 use super::engine::Engine;
 use super::message::{Turn, ViewChange};
@@ -15,7 +15,7 @@ use super::view_change::choose;
 use quorate_types::{Digest, Height};
 
 impl<S: Showing> Engine<S> {
-    /// Chooses the view changes of a NEW-VIEW such that the blocks that it carries over are here, if possible. Returns
+    /// Chooses the view changes of a NEW-VIEW such that the blocks carried over are available, if possible. Returns
     /// `None` while more view changes are needed, or may help soon.
     pub(super) fn choose_held<'a>(
         &self,
@@ -40,8 +40,8 @@ impl<S: Showing> Engine<S> {
     }
 }
 
-/// Returns the blocks of a selection that are not here, or not with all their bundles, if replicas certify the storage
-/// of bundles. With every other kind of dissemination an honest replica that voted for a block has its bundles.
+/// Returns the blocks of a selection that are missing, or lack bundles, if replicas certify the storage of bundles.
+/// With every other kind of dissemination, an honest replica that voted for a block has its bundles.
 fn missing(selection: &Selection, turn: &Turn<'_>) -> Vec<Digest> {
     let store = &turn.parts.store;
     let lacks = |(slot, digest): &(Height, Digest)| *slot > store.committed() && !store.holds(digest);

@@ -26,17 +26,17 @@ pub struct Slot {
     pub commit_cast: Option<Digest>,
     /// Subject of a quorum of COMMITs.
     pub agreed: Option<Subject>,
-    /// Quorum of PREPAREs that arrived before the PRE-PREPARE. Only the three phases alone wait for that one.
+    /// Quorum of PREPAREs that arrived before the PRE-PREPARE. Only `phases_only` waits for the PRE-PREPARE.
     pub certified_early: Option<Certificate>,
     /// Proof from the highest view in which the slot was prepared.
     pub prepared: Option<Certificate>,
-    /// Blocks for which this replica vouches, in ascending views: the one that the last NEW-VIEW carries over, for the
-    /// view that it names, and the one for which this replica sent PREPARE since. Kept if view changes show them.
+    /// Blocks for which this replica vouches, in ascending views: the block carried over by the last NEW-VIEW, for the
+    /// view that it names, and the block for which this replica sent PREPARE since. Kept if view changes contain them.
     pub voted: Vec<Subject>,
 }
 
 impl Slot {
-    /// Notes that this replica vouches for a block: it sends PREPARE, or PRE-PREPARE as the primary, or a NEW-VIEW
+    /// Records that this replica vouches for a block: it sends PREPARE, or PRE-PREPARE as the primary, or a NEW-VIEW
     /// carries the block over.
     pub fn note_vote(&mut self, subject: Subject) {
         let is_newer = |vote: &Subject| vote.view >= subject.view && vote.digest == subject.digest;
@@ -60,7 +60,7 @@ pub struct Log {
     pub slots: BTreeMap<Height, Slot>,
     /// Slots that are decided but not executed.
     pub decided: BTreeMap<Height, Digest>,
-    /// Last slot that is executed or given up, if there are no checkpoints.
+    /// Last slot that is executed or abandoned, if there are no checkpoints.
     passed: Height,
     window: u64,
 }
@@ -103,7 +103,7 @@ impl Log {
         unfinished || self.decided.range(committed.next()..).next().is_some() || committed < self.low()
     }
 
-    /// Returns the proofs of what is prepared above the low watermark, in ascending slots.
+    /// Returns the proofs of the blocks prepared above the low watermark, in ascending slots.
     pub fn prepared(&self) -> Vec<Certificate> {
         self.slots.range(self.low().next()..).filter_map(|(_, slot)| slot.prepared.clone()).collect()
     }

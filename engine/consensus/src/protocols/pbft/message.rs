@@ -1,8 +1,8 @@
 //! Messages of PBFT.
 //!
 //! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is never shown to others,
-//! so it is not signed: the channel authenticates its sender. In the variant for codes PREPARE is not shown either, so
-//! codes may take the place of its signature.
+//! so it is not signed: the channel authenticates its sender. In the variant for MACs PREPARE is not shown either, so
+//! MACs may replace its signature.
 
 use crate::seam::text;
 use crate::seam::{Message, Purpose, Role};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use crate::config::MAX_WINDOW;
 
-/// Maximum number of blocks for which a replica vouches in one slot: the one that the last NEW-VIEW carries over, and
-/// the one for which it sent PREPARE since. M in the paper, which forgets the oldest one; see
+/// Maximum number of blocks for which a replica vouches in one slot: the block carried over by the last NEW-VIEW, and
+/// the block for which it sent PREPARE since. M in the paper, which forgets the oldest one; see
 /// [`claims`](super::claims).
 pub const MAX_VOTES_PER_SLOT: usize = 2;
 
@@ -49,10 +49,10 @@ pub struct ViewChange {
     /// Last stable checkpoint, or genesis. C in the paper.
     pub checkpoint: Certificate,
     /// For each slot above the checkpoint, the PREPAREs of the highest view in which it was prepared at the sender; in
-    /// ascending slots. P in the paper. [Bare](bare) if their votes convince only their receivers.
+    /// ascending slots. P in the paper. [Bare](bare) if the votes convince only their receivers.
     pub prepared: Vec<Certificate>,
-    /// For each slot above the checkpoint, the blocks for which the sender vouches, each for another view; in ascending
-    /// slots and views. Q in the paper. Empty if `prepared` carries proofs.
+    /// For each slot above the checkpoint, the blocks for which the sender vouches, each for a different view; in
+    /// ascending slots and views. Q in the paper. Empty if `prepared` contains proofs.
     pub voted: Vec<Subject>,
     /// Height up to which the sender has executed. Not signed; it only lets peers help the sender catch up.
     pub committed: Height,
@@ -71,11 +71,11 @@ pub struct Declaration {
     pub voted: Vec<Subject>,
 }
 
-/// Opening of a view by its primary. Everything proposed again follows from the declarations, so it is not included; of
-/// their claims, only those that decide the selection carry proofs.
+/// Opening of a view by its primary. The declarations determine everything that is proposed again, so it is not
+/// included; of their claims, only those that decide the selection have proofs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewView {
-    /// Signed statement: the view, and a digest of the declarations. Anyone can show the message to others.
+    /// Signed statement: the view, and a digest of the declarations. Anybody can show the message to others.
     pub endorsement: Vote,
     /// A quorum of view changes. V in the paper.
     pub changes: Vec<Declaration>,
@@ -95,13 +95,13 @@ pub enum PbftMessage {
     ViewChange(Box<ViewChange>),
     /// From the primary to all, and to replicas that missed it.
     NewView(Box<NewView>),
-    /// To all: the sender's position. Replicas that are ahead send what it lacks.
+    /// To all: the sender's position. Replicas that are ahead send the missing data.
     Status {
         view: View,
         /// Height up to which the sender has executed.
         committed: Height,
     },
-    /// To a lagging replica: blocks that the sender executed. A claim that f+1 replicas make is true.
+    /// To a lagging replica: blocks executed by the sender. A claim made by f+1 replicas is true.
     Decided {
         /// The first digest is for the slot after this one.
         above: Height,
@@ -205,7 +205,7 @@ impl Message for PbftMessage {
     }
 }
 
-/// Returns a primary's block with the contents of this one.
+/// Returns the block as created by a primary, with the contents of this one.
 fn made_by_primary(block: &Block) -> Block {
     let made = Block::of_slot(block.view, block.author, block.height, block.payload.clone());
     if block.covers().is_empty() { made } else { made.with_covers(block.covers().clone()) }
@@ -261,8 +261,8 @@ impl Declaration {
         hasher.finish()
     }
 
-    /// Returns whether the parts are consistent: the subjects lie in the window above the checkpoint, in ascending
-    /// slots, and are from earlier views.
+    /// Returns whether the parts are consistent: the subjects are in the window above the checkpoint, in ascending
+    /// slots, and from earlier views.
     pub fn is_well_formed(&self, genesis: &Subject, window: u64) -> bool {
         let Declaration { vote, checkpoint, prepared, voted } = self;
         let expected = Subject {
@@ -287,7 +287,7 @@ impl Declaration {
     }
 }
 
-/// Returns the claim that a quorum sent PREPARE, without the votes: they convince only their receivers.
+/// Returns the claim that a quorum sent PREPARE, without the votes, which convince only their receivers.
 pub fn bare(subject: Subject) -> Certificate {
     Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: Bytes::new() }
 }
@@ -384,7 +384,7 @@ impl NewView {
     }
 }
 
-/// Form of a view change on the wire. The first is as long as it was before there was another.
+/// Encoding of a view change on the wire. The first is as long as it was before the second was introduced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// No [`ViewChange::voted`].
@@ -393,7 +393,7 @@ enum Form {
 }
 
 impl Form {
-    /// Returns the shortest form of view changes with these votes.
+    /// Returns the shortest encoding of view changes with these votes.
     fn of<'a>(mut voted: impl Iterator<Item = &'a Vec<Subject>>) -> Form {
         if voted.all(Vec::is_empty) { Form::Plain } else { Form::WithVotes }
     }

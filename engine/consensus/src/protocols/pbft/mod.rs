@@ -1,11 +1,11 @@
 //! PBFT: Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, and "Practical Byzantine fault tolerance
-//! and proactive recovery", TOCS 2002. In the variant with signatures a view change carries proofs; in the one for
-//! codes it carries claims. They differ in [`showing`] only.
+//! and proactive recovery", TOCS 2002. In the variant with signatures a view change contains proofs; in the variant for
+//! MACs it contains claims. They differ only in [`showing`].
 //!
-//! A block is proposed for a *slot*, extends no other block, and is agreed on separately. The primary sends
+//! A block is proposed for a *slot*, extends no other block, and is agreed on independently. The primary sends
 //! PRE-PREPARE, all replicas send PREPARE, and a replica with a quorum of PREPAREs sends COMMIT; a quorum of COMMITs
-//! decides. The slots of a window are agreed on in any order and executed in slot order. A primary that lets commands
-//! wait is replaced: replica `v - 1 mod n` leads view `v`.
+//! decides. The slots of a window are agreed on in any order and executed in slot order. A primary that delays commands
+//! is replaced: replica `v - 1 mod n` leads view `v`.
 //!
 //! Differences from the paper, and the reasons:
 //!
@@ -16,7 +16,7 @@
 //!   [`Quorum`](quorate_types::Quorum) determines the size of a quorum, so n = 3f+1+x and 5f+1 work.
 //! - A NEW-VIEW contains neither the PRE-PREPAREs that follow from its view changes nor proofs that are irrelevant to
 //!   the selection: every replica computes the selection ([`selection`], [`sets`]) and sends PREPARE.
-//! - Peers tell a lagging replica which blocks are decided (`Decided`). It accepts a block that f+1 of them name, and
+//! - Peers inform a lagging replica about decided blocks (`Decided`). It accepts a block reported by f+1 of them, and
 //!   fetches it by its digest. This works as long as the peers keep their executed blocks (`retained_blocks`,
 //!   `retained_bytes`); a replica that lags further fetches the state of a checkpoint (ADR 013).
 

@@ -9,7 +9,7 @@ use quorate_types::Block;
 use std::sync::Arc;
 
 impl<S: Showing> Engine<S> {
-    /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have room, and there is
+    /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have space, and there is
     /// enough to propose.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
         self.watch(turn);
@@ -44,8 +44,8 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Skips slots with a PREPARE of this replica in this view: they are assigned already, by this replica or by
-    /// someone else who has its key.
+    /// Skips slots with a PREPARE of this replica in this view: they are already assigned, by this replica or by
+    /// somebody else who has its key.
     fn skip_given(&mut self) {
         while self.log.slots.get(&self.next).is_some_and(|slot| slot.prepare_cast.is_some()) {
             self.next = self.next.next();
@@ -74,7 +74,8 @@ impl<S: Showing> Engine<S> {
         self.skip_given();
         self.ready_since = None;
         turn.offer(block.clone(), me);
-        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
+        // After a restart the block may already be in the tree: the journal may contain it without the record of its
+        // proposal.
         turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
         self.batching.on_proposal(turn.now, slot.0, &bundles, pending);

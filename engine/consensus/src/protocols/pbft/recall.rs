@@ -6,23 +6,24 @@ use crate::recovery::journal::Standing;
 use quorate_types::{Attachment, Domain, View, Vote};
 use std::collections::BTreeMap;
 
-/// State gathered from the journal, besides that in [`Safety`](crate::voting::safety::Safety) and the log.
+/// State gathered from the journal, in addition to [`Safety`](crate::voting::safety::Safety) and the log.
 #[derive(Default)]
 pub(super) struct Recall {
     pub any: bool,
     pub change: Option<Box<ViewChange>>,
     /// Recalled view change that was not sent, unless its promise follows in the journal.
     pub unsaid: Option<Box<ViewChange>>,
-    /// Whether a summary lists P, so that the earlier COMMITs which it repeats add nothing.
+    /// Whether a summary lists P, so that the earlier COMMITs repeated in it add nothing.
     pub listed: bool,
-    /// Peers' signed view changes that this replica knew when it wrote `change`.
+    /// Peers' signed view changes known to this replica when it wrote `change`.
     pub shown: Vec<Vote>,
 }
 
 /// Returns an upper bound on the views in which any replica can have voted. The statements prove that an honest replica
-/// asked for view `p` or a higher one. The peer that shows them may be in `p + 1` itself, since only its own statement
+/// requested view `p` or a higher one. The peer that sends them may be in `p + 1` itself, since only its own statement
 /// covers the last step. A replica votes in a later view only after a quorum has left the previous one. That quorum
-/// includes an honest replica among those asked, which shows the statements it had when it left, even after a restart.
+/// includes an honest replica among those asked, which sends the statements that it had when it left, even after a
+/// restart.
 pub(super) fn spoken_up_to(standing: &Standing, parts: &Parts) -> Option<View> {
     let mut views = BTreeMap::new();
     for vote in &standing.votes {

@@ -1,6 +1,6 @@
 //! Recovery into a view and its slots after a restart.
 //!
-//! The journal holds every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
+//! The journal contains every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
 //! replica's own view changes, and the NEW-VIEW of each view in which it voted.
 
 use super::engine::Engine;
@@ -38,8 +38,8 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Restores the claim that a PREPARE or COMMIT allows. A summary repeats the last ones of each slot after the
-    /// NEW-VIEW that judged them.
+    /// Restores the claim that results from a PREPARE or COMMIT. A summary repeats the last ones of each slot after the
+    /// NEW-VIEW that reevaluated them.
     fn recall_claim(&mut self, promise: &Promise, parts: &Parts) {
         let Subject { domain, height, view, .. } = promise.subject;
         if height <= self.floor(parts) {
@@ -80,7 +80,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Enters the first view, or the one that the journal ends in.
+    /// Enters the first view, or the last view of the journal.
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
         self.follow_stable(turn);
         let Recall { any, change, shown, .. } = std::mem::take(&mut self.recall);
@@ -110,7 +110,7 @@ impl<S: Showing> Engine<S> {
         self.work(turn);
     }
 
-    /// Returns the slot up to which nothing needs to be known.
+    /// Returns the slot up to which no knowledge is needed.
     pub(super) fn floor(&self, parts: &Parts) -> Height {
         parts.checkpoints.stable().subject.height.min(parts.store.committed())
     }
@@ -146,7 +146,7 @@ impl<S: Showing> Engine<S> {
         self.next = self.next.max(last.next());
     }
 
-    /// Repeats the last statements for replicas that were down too, and asks for missed ones.
+    /// Repeats the last statements for replicas that were down too, and requests missed ones.
     fn say_again(&mut self, turn: &mut Turn<'_>) {
         match &self.change {
             Some(change) => {

@@ -10,15 +10,14 @@ use std::collections::BTreeMap;
 pub struct Selection {
     /// Checkpoint below the first slot: min-s, the highest in *any* of the view changes, since one proof is enough.
     pub stable: Subject,
-    /// Slots above the checkpoint in order, up to max-s, the highest prepared in any view change. Each holds the block
-    /// prepared in the highest view, or `None` for a null request.
+    /// Slots above the checkpoint in order, up to max-s, the highest prepared in any view change. Each contains the
+    /// block prepared in the highest view, or `None` for a null request.
     pub slots: Vec<Option<Subject>>,
 }
 
 impl Selection {
-    /// Computes the selection of these view changes, whose claims are proven. `None` if two of them claim
-    /// that different blocks were prepared for one slot in one view: then one of them is lying and has no
-    /// place in a new view.
+    /// Computes the selection from these view changes, whose claims are proven. `None` if two of them claim different
+    /// prepared blocks for one slot and view: then one of them is lying and has no place in a new view.
     pub fn of(changes: &[Declaration]) -> Option<Selection> {
         let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
         let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
@@ -44,7 +43,7 @@ impl Selection {
         (self.stable.height.0 + 1..).map(Height).zip(self.slots.iter().map(Option::as_ref))
     }
 
-    /// Returns the block that is carried over for a slot.
+    /// Returns the block carried over for a slot.
     pub fn at(&self, slot: Height) -> Option<&Subject> {
         let place = slot.0.checked_sub(self.stable.height.0 + 1)?;
         self.slots.get(usize::try_from(place).ok()?)?.as_ref()

@@ -1,34 +1,34 @@
-//! The view change for MACs: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery",
-//! TOCS 2002, section 4.5.
+//! The view change for MACs: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery", TOCS
+//! 2002, section 4.5.
 //!
-//! VIEW-CHANGE claims two sets: P, the blocks that were prepared at its sender, each with the highest view of that; and
-//! Q, the blocks for which the sender vouches, because it sent PREPARE (or, as the primary, PRE-PREPARE) for them, or
-//! the last NEW-VIEW carries them over. For a slot the new view carries a block over that some P claims for a view v,
-//! if
+//! VIEW-CHANGE claims two sets: P, the blocks that were prepared at its sender, each with the highest view in which it
+//! was; and Q, the blocks for which the sender vouches, because it sent PREPARE (or, as the primary, PRE-PREPARE) for
+//! them, or the last NEW-VIEW carries them over. For a slot, the new view carries over a block that some P claims for a
+//! view v, if
 //!
 //! - A1: a quorum claims no other block for v, and none for a higher view, so that no other block was decided there;
 //!   and
-//! - A2: f+1 vouch for it in Q for v or a later view, so that the claim of P is not made up.
+//! - A2: f+1 vouch for it in Q for v or a later view, so that the claim in P is not invented.
 //!
-//! B: it carries nothing over, a null request, if a quorum claims in P that nothing was prepared for the slot. If
-//! neither holds, the primary waits for more view changes.
+//! B: it carries over nothing (a null request) if a quorum claims in P that nothing was prepared for the slot. If
+//! neither condition holds, the primary waits for more view changes.
 //!
-//! # How a claim ends
+//! # End of a claim
 //!
-//! Evidence ends it, never age or a lost disk. A NEW-VIEW of view w carries over every block that can have been decided
-//! before w. A replica that receives a NEW-VIEW of a higher view than all before *follows* it
-//! ([`claims`](super::claims)): P keeps a claim of an earlier view only if w carries the same block over, and then for
-//! the lower of the two views; in Q, the blocks that w carries over replace those of all earlier views. So Q has at
-//! most two blocks a slot.
+//! Only evidence ends a claim, never age or a lost disk. A NEW-VIEW of view w carries over every block that can have
+//! been decided before w. A replica that receives a NEW-VIEW of a higher view than all before *follows* it
+//! ([`claims`](super::claims)): P keeps a claim of an earlier view only if w carries over the same block, and then for
+//! the lower of the two views; in Q, the blocks that w carries over replace the blocks of all earlier views. So Q has
+//! at most two blocks per slot.
 //!
-//! - A replica answers a VIEW-CHANGE whose claims its last NEW-VIEW would change with that NEW-VIEW. The receiver
-//!   follows it, although it has left that view, and claims accordingly when it asks for the next one.
+//! - If a replica's last NEW-VIEW would change the claims of a VIEW-CHANGE, the replica answers with that NEW-VIEW. The
+//!   receiver follows it, although it has left that view, and adapts its claims when it requests the next one.
 //! - A faulty primary may open w twice. The second NEW-VIEW that a replica receives *refutes* claims in P like the
 //!   first one, but leaves Q as it is.
 //! - A replica that lost its disk returns in the first view in which it cannot have voted before. It follows that
-//!   view's NEW-VIEW and adds the blocks that it carries over to P, too.
+//!   view's NEW-VIEW and also adds the blocks that it carries over to P.
 //!
-//! The claims are a function of the journal: it has each PREPARE, COMMIT and NEW-VIEW in their order, and a summary
+//! The claims are a function of the journal: it contains each PREPARE, COMMIT and NEW-VIEW in order, and a summary
 //! lists P.
 //!
 //! # Safety
@@ -36,46 +36,46 @@
 //! If a block b is decided in a slot in view v, each NEW-VIEW of a view w > v carries b over, for v or a later view,
 //! unless a stable checkpoint covers the slot. By induction over w:
 //!
-//! 1. A quorum sent COMMIT for b in v. Each honest replica of it claims b in P for v or later when it asks for w. It
-//!    did so in v. NEW-VIEWs up to v judge only claims of earlier views, and those between v and w carry b over for v
-//!    or later, so P keeps it. In views between, honest replicas sent PREPARE for b only. If it lost its disk, it
-//!    returned above all views in which it had voted, and took b from the NEW-VIEW of that view.
-//! 2. A replica that lost its disk and has not returned may ask for w and claim less. Together with the liars there are
-//!    at most f of these: it returns in w or later, and replicas that lose their disks after that abstain beyond w
-//!    (ADR 012).
-//! 3. So each quorum of view changes has a claim of b for v or later, and B does not hold. By A1, another block c is
-//!    carried over only for a view u > v. By A2, an honest replica vouches for c in u or later: some honest replica
+//! 1. A quorum sent COMMIT for b in v. Each honest member of the quorum claims b in P for v or later when it requests
+//!    w. It did so in v. NEW-VIEWs up to v reevaluate only claims of earlier views, and those between v and w carry b
+//!    over for v or later, so P keeps it. In views between, honest replicas sent PREPARE for b only. If the replica
+//!    lost its disk, it returned above all views in which it had voted, and took b from the NEW-VIEW of that view.
+//! 2. A replica that lost its disk and has not returned may request w and claim less. Together with the liars there are
+//!    at most f of these: it returns in w or later, and replicas that lose their disks after that abstain beyond w (ADR
+//!    012).
+//! 3. So each quorum of view changes contains a claim of b for v or later, and B does not hold. By A1, another block c
+//!    is carried over only for a view u > v. By A2, an honest replica vouches for c in u or later: some honest replica
 //!    sent PREPARE for c there, or did before an earlier NEW-VIEW carried c over. But all NEW-VIEWs between v and w
 //!    carry b over.
 //!
 //! # Liveness
 //!
-//! The claims of n-f honest replicas that have their disks determine every slot once they have shown each other their
-//! last NEW-VIEWs. Let E be the highest view of these. All follow a NEW-VIEW of E then.
+//! The claims of n-f honest replicas that have their disks determine every slot once they have exchanged their last
+//! NEW-VIEWs. Let E be the highest view of these. All follow a NEW-VIEW of E then.
 //!
 //! - Claims of view E: a block that was prepared there has f+1 of these replicas among its PREPAREs. A replica that
 //!   voted in E and lost its disk since has not returned, because it would follow a NEW-VIEW above E. So the block is
 //!   vouched for, and nothing opposes it.
-//! - Claims of earlier views: P has only blocks that all the NEW-VIEWs of E carry over, at most for the views that they
-//!   name, and everybody vouches for these. Two honest claims for one view may oppose each other before, if one was
-//!   taken from a NEW-VIEW that carries over a block invented by a liar; that NEW-VIEW refutes the other.
-//! - If nobody claims a block, they are the quorum of B.
+//! - Claims of earlier views: P contains only blocks that all the NEW-VIEWs of E carry over, at most for the views that
+//!   they name, and all of them vouch for these. Before that, two honest claims for one view may oppose each other, if
+//!   one was taken from a NEW-VIEW that carries over a block invented by a liar; that NEW-VIEW refutes the other.
+//! - If nobody claims a block, they form the quorum of B.
 //!
-//! The price is at most one view change more when a NEW-VIEW is news to somebody. A liar that shows one late gains a
-//! view for each view that it led.
+//! The price is at most one additional view change if a NEW-VIEW is new to some replica. A liar that sends one late
+//! gains a view for each view that it led.
 //!
 //! Differences from the paper, and the reasons:
 //!
-//! - VIEW-CHANGE and CHECKPOINT are signed. They are rare, and signatures take the place of the acknowledgements by
-//!   which the paper shows a primary's view changes to the others. So the highest checkpoint with a certificate in
-//!   *any* view change is the new view's; the paper needs f+1 that claim the same one.
-//! - NEW-VIEW has the view changes themselves, and every replica computes the selection from them.
-//! - All view changes that the primary has may be among them: the conditions need a quorum for each slot, and it may
-//!   be a different one.
-//! - The paper bounds Q by forgetting all but the last M blocks of a slot. A forgotten block may back somebody's claim,
-//!   which then ends no more: no view opens.
-//! - A primary need not have a block to carry it over, but a replica votes for it only once it has fetched it. At least
-//!   one honest replica holds it: it sent PREPARE for it.
+//! - VIEW-CHANGE and CHECKPOINT are signed. They are rare, and signatures replace the acknowledgements by which the
+//!   paper proves a primary's view changes to the others. So the highest checkpoint with a certificate in *any* view
+//!   change is the new view's; the paper needs f+1 that claim the same one.
+//! - NEW-VIEW contains the view changes themselves, and every replica computes the selection from them.
+//! - It may contain all the primary's view changes: the conditions need a quorum for each slot, possibly a different
+//!   one.
+//! - The paper bounds Q by forgetting all but the last M blocks of a slot. A forgotten block may support another
+//!   replica's claim, which then never ends: no view opens.
+//! - A primary need not have a block to carry it over, but a replica votes for the block only after it has fetched it.
+//!   At least one honest replica holds it: the one that sent PREPARE for it.
 
 use super::log::Log;
 use super::message::{Declaration, MAX_VOTES_PER_SLOT, NewView, ViewChange, bare};
@@ -154,7 +154,8 @@ pub fn vouched(candidate: &Subject, voted: &[Subject], _changes: usize, quorum: 
     voted.iter().filter(vouches).count() >= quorum.weak()
 }
 
-/// Returns what a new view carries over, if its view changes determine it: blocks that fulfil both conditions.
+/// Returns the blocks that a new view carries over, if its view changes determine them: blocks that satisfy both
+/// conditions.
 pub fn select_by(changes: &[Declaration], quorum: Quorum, a1: Condition, a2: Condition) -> Option<Selection> {
     let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
     let prepared = by_slot(changes, |change| &change.prepared, stable.height);
@@ -166,12 +167,12 @@ pub fn select_by(changes: &[Declaration], quorum: Quorum, a1: Condition, a2: Con
         .map(Height)
         .map(|slot| choose(&claims(&prepared, slot), &claims(&voted, slot), count, quorum, conditions))
         .collect::<Option<Vec<_>>>()?;
-    // Null requests are of use only below a block that is carried over.
+    // Null requests are needed only below a block that is carried over.
     slots.truncate(slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
     Some(Selection { stable, slots })
 }
 
-/// Whether Q names each block of a slot once, and no more blocks than a replica remembers.
+/// Returns whether Q names each block of a slot once, and no more blocks than a replica remembers.
 fn has_few_votes(voted: &[Subject]) -> bool {
     let same_slot = voted.chunk_by(|one, other| one.height == other.height);
     same_slot.into_iter().all(|votes| {
@@ -195,9 +196,9 @@ fn by_slot(
     slots
 }
 
-/// Returns what is carried over for a slot, `Some(None)` for a null request, or `None` if that is not determined yet.
+/// Returns the block carried over for a slot, `Some(None)` for a null request, or `None` if that is not determined yet.
 /// Each of `changes` view changes has at most one claim in `prepared`, and one for each block in `voted`. If several
-/// blocks fulfil the conditions, none of them can have been decided alone; the highest view wins.
+/// blocks satisfy the conditions, none of them alone can have been decided; the highest view wins.
 fn choose(
     prepared: &[Subject],
     voted: &[Subject],

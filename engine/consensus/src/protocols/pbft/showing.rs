@@ -1,8 +1,8 @@
-//! What a view change shows of the slots, in PBFT's two variants.
+//! Contents of a view change about the slots, in PBFT's two variants.
 //!
-//! Where PREPAREs are signed, a quorum of them proves to everyone that a block was prepared: see [`Proofs`].
-//! Under codes it proves nothing to others, and the new primary has to conclude what may be decided from the
-//! claims of a quorum: see [`Sets`](super::sets::Sets).
+//! If PREPAREs are signed, a quorum of them proves to everybody that a block was prepared: see [`Proofs`]. With MACs it
+//! proves nothing to others, and the new primary has to infer the possibly decided blocks from the claims of a quorum:
+//! see [`Sets`](super::sets::Sets).
 
 use super::log::Log;
 use super::message::{Declaration, NewView, ViewChange};
@@ -13,40 +13,41 @@ use quorate_types::{Attachment, Certificate, Domain, Height, Quorum, Subject};
 /// A variant of the view change.
 pub trait Showing: Send + 'static {
     const FACTS: Facts;
-    /// Whether enough honest replicas hold each block that a new view carries over for it to be voted for unseen.
+    /// Whether enough honest replicas hold each block that a new view carries over, so that it can be voted for without
+    /// its bundles.
     const CARRIED_IS_HELD: bool;
-    /// Whether view changes show the PREPAREs that their senders sent.
+    /// Whether view changes contain their senders' PREPAREs.
     const SHOWS_VOTES: bool;
-    /// Whether more view changes than a quorum can decide what a quorum leaves open.
+    /// Whether more view changes than a quorum can determine a slot that a quorum leaves open.
     const MORE_HELPS: bool;
 
-    /// Returns what a replica keeps of the certificate that prepared a slot.
+    /// Returns the part of the certificate that prepared a slot which a replica keeps.
     fn keep(certificate: Certificate) -> Certificate;
 
-    /// Returns whether a view change has the form of this variant.
+    /// Returns whether a view change has the format of this variant.
     fn fits(change: &ViewChange) -> bool;
 
-    /// Returns whether the claims of a view change in a NEW-VIEW have the form of this variant.
+    /// Returns whether the claims of a view change in a NEW-VIEW have the format of this variant.
     fn declares(change: &Declaration) -> bool;
 
-    /// Returns what the new view carries over, if its view changes determine it.
+    /// Returns the blocks that the new view carries over, if its view changes determine them.
     fn select(changes: &[Declaration], quorum: Quorum) -> Option<Selection>;
 
-    /// Returns which of the shown certificates have to be verified.
+    /// Returns the certificates that have to be verified.
     fn unproven<'a>(shown: &'a [Certificate], log: &Log) -> Vec<&'a Certificate>;
 
-    /// Returns the proofs of a selection that a NEW-VIEW has to show, from the view changes.
+    /// Returns the proofs of a selection that a NEW-VIEW must contain, from the view changes.
     fn proofs(selection: &Selection, changes: &[&ViewChange]) -> Vec<Certificate>;
 
-    /// Returns whether a NEW-VIEW shows the proofs of its selection.
+    /// Returns whether a NEW-VIEW contains the proofs of its selection.
     fn proves(shown: &[Certificate], selection: &Selection) -> bool;
 
-    /// Adjusts this replica's claims to a NEW-VIEW. A replica that `returns` after it lost its disk may have helped to
-    /// decide any block that the view carries over, and takes them all for prepared.
+    /// Adapts this replica's claims to a NEW-VIEW. A replica that `returns` after it lost its disk may have helped to
+    /// decide any block that the view carries over, and treats them all as prepared.
     fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height);
 }
 
-/// The variant with signatures: each claim that a block was prepared carries its proof.
+/// The variant with signatures: each claim that a block was prepared comes with its proof.
 pub struct Proofs;
 
 impl Showing for Proofs {

@@ -1,8 +1,8 @@
 //! Replacement of a primary (Castro and Liskov, OSDI 1999, sections 4.4 and 4.5.2).
 //!
-//! A replica that asks for a view leaves its previous view permanently and no longer votes in it. It repeats the
-//! request until the view opens. Once a quorum has asked, the view has one view timeout to open; then the replica asks
-//! for the next one. A replica that sees f+1 requests for higher views joins them.
+//! A replica that requests a view leaves its previous view permanently and no longer votes in it. It repeats the
+//! request until the view opens. Once a quorum has requested it, the view has one view timeout to open; then the
+//! replica requests the next one. A replica that sees f+1 requests for higher views joins them.
 
 use super::engine::Engine;
 use super::message::{Declaration, NewView, PbftMessage, Turn, ViewChange};
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<S: Showing> Engine<S> {
-    /// Returns whether f+1 replicas ask for this view or a higher one, so that at least one honest one does and this
-    /// replica must keep asking.
+    /// Returns whether f+1 replicas request this view or a higher one, so that at least one honest replica does and
+    /// this replica must keep requesting it.
     pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
         let asking = self.changes.values().filter(|change| change.view() >= parts.pacemaker.view());
         !self.active && asking.count() >= parts.quorum.weak()
@@ -38,9 +38,9 @@ impl<S: Showing> Engine<S> {
         match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
             Alarm::Later(time) => turn.out.arm(Timer::View, time),
-            // After amnesia a replica does not ask for a view in which it may have voted; it follows the others. If
-            // another replica is down too, they may need this one to make progress, so it reports the first view it can
-            // join.
+            // After amnesia a replica does not request a view in which it may have voted; it follows the others. If
+            // another replica is down too, they may need this one to make progress, so it reports the first view that
+            // it can join.
             Alarm::GiveUp if turn.view() <= turn.parts.safety.abstains() && turn.parts.safety.is_away() => {
                 self.remind(turn.parts.pacemaker.duration() / 2, turn);
                 if turn.parts.safety.abstains() != FORGOTTEN {
@@ -52,7 +52,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Relays waiting commands to the primary and reports this replica's status; the timer fires again after `time`.
+    /// Relays pending commands to the primary and reports this replica's status; the timer fires again after `time`.
     fn remind(&mut self, time: Duration, turn: &mut Turn<'_>) {
         turn.out.arm(Timer::View, time);
         let primary = self.primary(turn.view(), turn.parts);
@@ -62,8 +62,9 @@ impl<S: Showing> Engine<S> {
         self.ask_status(turn);
     }
 
-    /// Asks for the next view if the primary serves other commands and passes over the one that has waited longest. The
-    /// evidence is its latest proposal of this view in the slots that were just executed, which are above `before`.
+    /// Asks for the next view if the primary orders other commands and passes over the one that has waited longest. The
+    /// evidence is the primary's latest proposal of this view among the slots that were just executed, which are above
+    /// `before`.
     pub(super) fn judge_primary(&mut self, before: Height, turn: &mut Turn<'_>) {
         let primary = self.primary(turn.view(), turn.parts);
         let executed = self.log.slots.range(before.next()..=turn.committed());
@@ -123,7 +124,8 @@ impl<S: Showing> Engine<S> {
         if change.vote.voter != from {
             return Admission::Drop(Drop::NotTheSender);
         }
-        // A request for an open view, or a repeated one, only needs an answer; none of its contents need verification.
+        // A request for a view that is already open, or a repeated request, only needs an answer, so its contents are
+        // not verified.
         if self.is_over(change.view(), parts) || self.knows(from, change) {
             return Admission::Check(Vec::new());
         }
@@ -164,8 +166,8 @@ impl<S: Showing> Engine<S> {
         self.watch(turn);
     }
 
-    /// Replaces the sender's proofs by those verified here, before they are stored and shown to others. Proofs of facts
-    /// already known here are not verified when they arrive, and may be invalid.
+    /// Replaces the sender's proofs by those verified here, before they are stored and sent to others. A proof of a
+    /// fact already known here is not verified when it arrives, and may be invalid.
     pub(super) fn show_own_proofs(&self, prepared: &mut [Certificate], checkpoint: &mut Certificate) {
         for proof in prepared {
             if let Some(checked) = self.log.proof(&proof.subject) {
@@ -177,8 +179,8 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Asks for the highest view such that f+1 replicas ask for it or a higher one, if that is above the current view.
-    /// One of them is honest.
+    /// Asks for the highest view that f+1 replicas have asked for (or for a higher one), if it is above the current
+    /// view. At least one of the f+1 is honest.
     fn join(&mut self, turn: &mut Turn<'_>) {
         let current = turn.view();
         let mut higher: Vec<View> =
@@ -297,7 +299,7 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Returns what a NEW-VIEW carries over, which was admitted before.
+    /// Returns the selection of an admitted NEW-VIEW: the blocks that it carries over.
     pub(super) fn selection(&self, new_view: &NewView, parts: &Parts) -> Selection {
         S::select(&new_view.changes, parts.quorum).expect("an admitted NEW-VIEW has a consistent selection")
     }
@@ -338,8 +340,8 @@ impl<S: Showing> Engine<S> {
             if entry.accepted == Some(digest) || decided || slot <= committed {
                 continue;
             }
-            // A replica that sent PREPARE keeps the block until its slot is decided: a later view may propose it again,
-            // and others may need it.
+            // A replica that has sent PREPARE keeps the block until its slot is decided, because a later view may
+            // propose it again and other replicas may need it.
             match voted || entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == digest) {
                 true => turn.parts.store.set_aside(&digest),
                 false => turn.parts.store.discard(&digest),
@@ -349,7 +351,7 @@ impl<S: Showing> Engine<S> {
     }
 }
 
-/// Chooses the view changes of a NEW-VIEW: the first quorum, or all if a quorum leaves something open.
+/// Chooses the view changes of a NEW-VIEW: the first quorum, or all of them if a quorum leaves some slot open.
 pub(super) fn choose<'a, S: Showing>(
     all: &[&'a ViewChange],
     quorum: Quorum,

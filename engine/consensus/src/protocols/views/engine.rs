@@ -30,7 +30,7 @@ use std::time::Duration;
 use locks::Locks;
 use recovery::Recall;
 
-/// Maximum distance, in views, between this replica's view and a vote that it counts, while it waits for a block.
+/// Maximum distance, in views, between this replica's view and a vote that it counts while it waits for a block.
 const MAX_VIEW_GAP: u64 = 128;
 /// Maximum number of proposals remembered to detect a leader's second proposal in a view.
 const MAX_REMEMBERED_PROPOSALS: usize = 256;
@@ -41,26 +41,28 @@ struct Views<F: Family> {
     high: Certificate,
     /// Certificate that began the current view, if it is not `high`.
     evidence: Option<Certificate>,
-    /// Undecided proposals for the current view, at most one of each kind per author, and optimistic ones for the views
+    /// Undecided proposals: at most one of each kind per author for the current view, and optimistic ones for the views
     /// right after it.
     candidates: Vec<Arc<Proposal>>,
-    /// Sole collector of this replica's vote in the current view; `None` if it has not voted or sent its vote to all.
+    /// Collector of this replica's vote in the current view, if the vote went to one replica only; `None` if it was
+    /// sent to all or not cast yet.
     collector: Option<ReplicaId>,
     /// Timeout message of the current view, as cast.
     given_up: Option<Arc<Timeout>>,
     batching: Batching,
     ready_since: Option<Time>,
-    /// A peer timed out of this view: propose even empty blocks, since it may lack a certificate that nobody resends.
+    /// A peer timed out of this view. The replica then proposes even empty blocks, because the peer may lack a
+    /// certificate that nobody resends.
     urged: bool,
-    /// When each replica's timeout last made this one propose empty blocks.
+    /// When each peer's timeout last made this replica propose empty blocks.
     urged_by: BTreeMap<ReplicaId, Time>,
-    /// Whether only this replica knows the certificate that committed commands.
+    /// Whether perhaps no other replica knows the certificate that committed commands.
     unannounced: bool,
     /// Parent of the block that this replica proposed optimistically for the current view.
     ahead_on: Option<Subject>,
-    /// View in which this replica showed the others that its optimistic proposal stands.
+    /// Last view in which this replica confirmed its optimistic proposal to the others.
     upheld: View,
-    /// What is known about the locks that the leader of the current view has to hear of.
+    /// Locks that the leader of the current view must learn of.
     locks: Locks,
     /// Endorsements of recent proposals, to detect a leader that makes two of one kind in a view.
     proposals: BTreeMap<(View, ReplicaId, Domain), Vote>,
@@ -94,7 +96,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Returns what the family's decisions depend on.
+    /// Returns the state that the family's decisions depend on.
     fn known<'a>(&'a self, parts: &'a Parts) -> Known<'a> {
         Known {
             view: parts.pacemaker.view(),
@@ -154,7 +156,7 @@ impl<F: Family> Views<F> {
     /// Returns the leader of the current view, or `None` while it cannot be determined.
     pub fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
         let view = parts.pacemaker.view();
-        // A block prepared in this view names its leader. A certificate of a later view shows that this one is over.
+        // A block prepared in this view names its leader. A certificate of a later view shows that this view is over.
         if self.high.view() >= view {
             let current = |_: &&Arc<Block>| self.high.view() == view;
             return parts.store.tree.get(&self.high.subject.digest).filter(current).map(|block| block.author);
@@ -278,7 +280,8 @@ impl<F: Family> Views<F> {
     fn propose(&mut self, room: Room, turn: &mut Turn<'_, F::Message>) {
         let view = turn.parts.pacemaker.view();
         let justify = F::extends(&self.high, self.evidence.as_ref()).clone();
-        // Nothing can be proposed on top of a block below the committed height, or of one that is not here yet.
+        // Nothing can be proposed on a block below the committed height, or on a block that this replica does not have
+        // yet.
         let behind = justify.subject.height < turn.parts.store.committed() || justify.view() >= view;
         if behind || !turn.parts.store.tree.contains(&justify.subject.digest) {
             return;
@@ -314,7 +317,8 @@ impl<F: Family> Views<F> {
             turn.out.arm(Timer::Batch, time);
         }
         turn.offer(block.clone(), turn.parts.me);
-        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
+        // After a restart the block may already be here: the journal can hold the block without the record of its
+        // proposal.
         turn.parts.store.follow(block.digest());
         let pending = turn.parts.store.pool.pending_commands();
         self.keep(Some(&block.digest()), turn);
@@ -327,8 +331,8 @@ impl<F: Family> Views<F> {
         });
     }
 
-    /// Builds the proposal of this replica's block for the current view: with the evidence that the view has begun, if
-    /// the block does not show it, and with the bundles that travel with it.
+    /// Builds the proposal of this replica's block for the current view, with the bundles that travel with it and,
+    /// unless the block itself shows it, the evidence that the view has begun.
     fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
         let evidence = match block.is_optimistic() {
             true => (self.high.view() > View(0)).then(|| self.high.clone()),
@@ -339,7 +343,7 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Returns whether a script moved this replica to `view` or beyond; then no other evidence of the view is needed.
+/// Returns whether a script moved this replica to `view` or beyond. Then it needs no other evidence for the view.
 fn may_be_forced(view: View, parts: &Parts) -> bool {
     parts.leaders.is_scripted() && view <= parts.pacemaker.view()
 }
@@ -378,7 +382,7 @@ impl<F: Family> ViewEngine<F> {
             (true, Some(high)) => self.learn_from(from, high, None, turn),
             (true, None) => {}
         }
-        // Only the first block of a view's leader is stored unrequested, so that no replica can fill the tree. Any
+        // Only the first block of a view's leader is stored unrequested; otherwise one replica could fill the tree. Any
         // other block that becomes certified is fetched by its digest.
         let leads = self.views.leads(&proposal, turn.parts);
         let first = leads != Some(false) && self.views.is_first(&proposal, turn.out);
@@ -426,7 +430,7 @@ impl<F: Family> ViewEngine<F> {
         }
     }
 
-    /// Handles certificates from a peer. They are not announced: the peer knows them.
+    /// Handles certificates from a peer. They are not announced to the others, because the peer already knows them.
     fn learn_from(
         &mut self,
         from: ReplicaId,
@@ -442,8 +446,8 @@ impl<F: Family> ViewEngine<F> {
         self.views.unannounced = unannounced;
     }
 
-    /// Handles a verified certificate: the family records, locks and commits; if the certificate ends its view, the
-    /// next view begins.
+    /// Handles a verified certificate: the family raises, locks and commits; if the certificate ends its view, the next
+    /// view begins.
     fn learn(&mut self, certificate: &Certificate, from: ReplicaId, turn: &mut Turn<'_, F::Message>) {
         if let Some(attached) = certificate.highest_attached_certificate() {
             self.learn(attached, from, turn);
@@ -508,7 +512,8 @@ impl<F: Family> Protocol for ViewEngine<F> {
         match event {
             Event::Start => self.start(turn),
             Event::Shown { from, mut standing } => {
-                // Certificates that timeouts name must precede those timeouts; the peer may list them in any order.
+                // Certificates that timeouts refer to must be learnt before those timeouts; the peer may list them in
+                // any order.
                 standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
                     self.learn_from(from, &certificate, None, turn);

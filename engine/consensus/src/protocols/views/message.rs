@@ -12,12 +12,12 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
     pub block: Arc<Block>,
-    /// Certificate of the previous view, of votes or of timeouts, unless the block's own certificate is from that view.
-    /// With an optimistic block: the highest certificate of the leader, for replicas that lag behind.
+    /// Certificate of the previous view (of votes or of timeouts), unless the block's own certificate is from that
+    /// view. With an optimistic block it is the leader's highest certificate, for lagging replicas.
     pub evidence: Option<Certificate>,
     /// Leader's signature on the block, as a vote in [its domain](Proposal::domain).
     pub endorsement: Vote,
-    /// Commands, if the leader disseminates them.
+    /// Commands, if the leader disseminates them with the proposal.
     pub bundles: Vec<Bundle>,
 }
 
@@ -138,7 +138,7 @@ impl Proposal {
         if block.is_optimistic() { Domain::OptimisticProposal } else { Domain::Proposal }
     }
 
-    /// Returns whether the parts are consistent. The domains of the certificates are not checked here.
+    /// Returns whether the parts are consistent. The certificates' domains are checked elsewhere.
     pub fn is_well_formed(&self, from: ReplicaId) -> bool {
         let block = &self.block;
         let bare = || block.justify.proof.is_empty() && block.justify.view().next() == block.view;

@@ -1,12 +1,14 @@
-//! Protocols in which the leader of each view proposes one block on top of a certificate, and replicas vote.
+//! ! Protocols in which the leader of each view proposes one block on top of a certificate, and the replicas vote on
+//! it.
 //!
 //! The [`engine`] changes views, proposes, votes for proposals, times out and helps lagging replicas catch up. A
-//! [`Family`] decides what certificates mean: which of them end a view, which may be extended, and what they lock and
-//! commit. The engine carries its decisions out.
+//! [`Family`] gives certificates their meaning: it decides which of them end a view, which of them a block may extend,
+//! and which blocks they lock and commit. The engine carries out these decisions.
 //!
-//! A view begins only with a certificate of the previous view, of view-ending votes or of timeouts. A replica follows
-//! anyone who shows one, however far ahead. A timeout certificate moves a replica only together with the highest
-//! certificate that the timeouts name ([`shows_what_it_tells`]): in the next view no block may build on a lower one.
+//! A view begins only with a certificate of the previous view, either of view-ending votes or of timeouts. A replica
+//! follows any peer that shows one, however far ahead. A timeout certificate moves a replica only together with the
+//! highest certificate that the timeouts refer to ([`shows_what_it_tells`]), because no block of the next view may
+//! build on a lower one.
 
 pub mod engine;
 pub mod message;
@@ -38,7 +40,7 @@ pub struct Known<'a> {
     pub view: View,
     /// Highest certificate that a block may extend.
     pub high: &'a Certificate,
-    /// Whether the highest certificate began the current view, and not timeouts.
+    /// Whether the current view began with the highest certificate, not with timeouts.
     pub high_began: bool,
     pub lock: Subject,
     /// Last view that this replica timed out of.
@@ -47,35 +49,36 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns whether a certificate of `view` that is learnt now is timely: of the current view or a later one, which
-    /// this replica has not timed out of.
+    /// Returns whether a certificate of `view` that is learnt now is timely: its view is the current one or later, and
+    /// this replica has not timed out of it.
     pub fn is_timely(&self, view: View) -> bool {
         view >= self.view && view > self.timed_out
     }
 
-    /// Returns whether the highest certificate was timely when this replica learnt it, and began the current view.
+    /// Returns whether the highest certificate began the current view and was timely when this replica learnt it.
     pub fn high_was_timely(&self) -> bool {
         self.high_began && self.high.view().next() == self.view && self.high.view() > self.timed_out
     }
 }
 
-/// What follows from a certificate or a complete block. The engine carries out consequences in the order given.
+/// Consequence of a certificate or a complete block. The engine carries out consequences in the given order.
 #[derive(Clone, Debug)]
 pub enum Consequence {
-    /// The certificate is the highest now: of a higher view than the one before, or of a later phase of the same view.
+    /// The certificate becomes the highest: its view is higher than the previous one's, or its phase is later in the
+    /// same view.
     Raise(Certificate),
-    /// The lock rises to this subject, unless it is higher already.
+    /// The lock rises to this subject, unless it is already higher.
     Lock(Subject),
     /// The block of this subject is needed.
     Fetch(Subject),
     /// The block and its ancestors are committed. If this commits commands and perhaps no other replica knows the
-    /// certificate, `announce` has it sent to the others, unless a proposal is about to carry it.
+    /// certificate, `announce` makes the engine send it to the others, unless a proposal is about to carry it.
     Commit { block: Arc<Block>, announce: bool },
     /// A vote in a later phase, to the block's proposer, unless this replica voted in that phase before.
     Vote { phase: Domain, block: Arc<Block> },
 }
 
-/// Reason not to vote: the paper's rule that is violated.
+/// Reason for not voting: the violated rule of the paper.
 pub type Refusal = &'static str;
 
 /// Differences between protocols with views.
@@ -90,8 +93,8 @@ pub trait Family: Send + Sized + 'static {
     const ENDS_VIEW: Domain;
     /// Domains of the certificates that a block may extend, besides that of genesis.
     const BUILDS_ON: &'static [Domain];
-    /// Whether the next leader, who builds on their certificate, collects the votes for a block. Otherwise its proposer
-    /// does.
+    /// Whether the votes for a block go to the next leader, who builds on their certificate. Otherwise they go to the
+    /// block's proposer.
     const NEXT_LEADER_COLLECTS: bool;
 
     /// Creates the initial state.
@@ -100,8 +103,8 @@ pub trait Family: Send + Sized + 'static {
     /// Returns the certificate that a leader extends, given its highest one and the evidence that its view has begun.
     fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate;
 
-    /// Returns the basis for electing the leader of `view`, who extends `justify` and shows `evidence`. The basis is of
-    /// an earlier view.
+    /// Returns the subject from which the leader of `view` is elected, given that the leader extends `justify` and
+    /// shows `evidence`. The subject belongs to an earlier view.
     fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject;
 
     /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote
@@ -140,7 +143,7 @@ pub trait Family: Send + Sized + 'static {
         None
     }
 
-    /// Returns the block that is committed once `block` is certified, if there is one. Only optimistic leaders ask.
+    /// Returns the block that the certification of `block` commits, if any. Only optimistic leaders ask.
     fn would_commit(_block: &Block, _tree: &BlockTree) -> Option<Arc<Block>> {
         None
     }
@@ -170,14 +173,15 @@ pub fn votes_to<F: Family>(block: &Block, parts: &Parts) -> To {
     }
 }
 
-/// Returns whether a certificate's domain allows a block to extend it. In view 0 only the genesis certificate can be
-/// genuine.
+/// Returns whether the domain of a certificate allows a block to extend it. In view 0 only the genesis certificate can
+/// be genuine.
 pub fn builds_on<F: Family>(certificate: &Certificate) -> bool {
     is_genesis(certificate) || F::BUILDS_ON.contains(&certificate.subject.domain)
 }
 
 /// Returns whether the evidence ends the view before `view`, so that `view` has begun. Without evidence, the highest
-/// certificate must. A message with evidence of any other view is invalid. The certificates may be forged.
+/// certificate must end it. A message with evidence of any other view is invalid. The certificates are unverified and
+/// may be forged.
 pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certificate>) -> bool {
     let before = |certificate: &Certificate| view.0.checked_sub(1) == Some(certificate.view().0);
     let ends = |certificate: &Certificate| certificate.subject.domain == F::ENDS_VIEW || is_genesis(certificate);
@@ -186,10 +190,10 @@ pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certi
     })
 }
 
-/// Returns whether the certificate of view `high`, shown with the evidence, is as high as the evidence's signers claim
-/// to know. A signer's claim is covered by its own signature only: a faulty replica can claim a certificate that does
-/// not exist, next to the timeouts of others, and no block could satisfy the replicas that entered a view on that
-/// claim. Honest replicas count a timeout only when they know the certificate it names.
+/// Returns whether `high`, the view of the certificate that accompanies the evidence, is at least the highest view that
+/// the evidence's signers claim. Only a signer's own signature covers its claim. A faulty replica could therefore claim
+/// a certificate that does not exist, and no block could satisfy the replicas that entered a view because of that
+/// claim. Honest replicas count a timeout only once they know the certificate that it refers to.
 pub fn shows_what_it_tells<F: Family>(high: View, evidence: Option<&Certificate>) -> bool {
     let Some(told) = evidence.and_then(Certificate::highest_attached_view) else { return true };
     let attached =

@@ -1,4 +1,4 @@
-//! Crashes and restarts of replicas, and the state of their journals afterwards.
+//! ! Crashes and restarts of replicas, and the resulting state of their journals.
 
 use super::states::States;
 use super::{Happening, Node, World};
@@ -9,7 +9,7 @@ use quorate_consensus::{Action, Input, Replica};
 use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 
 impl<P: Play> Node<P> {
-    /// Returns whether the journal is empty, but not a new one.
+    /// Returns whether the journal is empty although it is not new.
     fn lacks_records(&self) -> bool {
         self.lost_disk && self.durable.is_empty()
     }
@@ -33,8 +33,8 @@ impl<P: Play> Node<P> {
 }
 
 impl<P: Play> World<P> {
-    /// Checks that a bundle of a final block for which an honest replica waits is held by an honest replica, in its
-    /// memory or its journal, or was executed by one.
+    /// Checks that a bundle of a final block for which an honest replica waits is in the memory or the journal of an
+    /// honest replica, or was executed by one.
     pub(super) fn check_availability(&mut self, replica: ReplicaId) {
         let missing = self.nodes[replica.index()].replica.parts().store.awaited();
         if missing == self.nodes[replica.index()].missing || self.oracle.is_byzantine(replica) {
@@ -93,8 +93,8 @@ impl<P: Play> World<P> {
         self.nodes[usize::from(replica)].alive
     }
 
-    /// Restarts a crashed replica from its journal. Keeps at most `unawaited` of the last records that no message has
-    /// waited for: the others were not written yet.
+    /// Restarts a crashed replica from its journal. Of the last records, for which no message has waited, at most
+    /// `unawaited` are kept; the others were not written yet.
     pub fn restart(&mut self, replica: u16, unawaited: usize) {
         let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.epoch);
         let node = &mut self.nodes[usize::from(replica)];
@@ -136,8 +136,8 @@ impl<P: Play> World<P> {
         self.step(me, Input::Start);
     }
 
-    /// Takes the bundles that a crashed replica has acknowledged from its journal, as if it had lost its disk and voted
-    /// again since.
+    /// Removes the bundles that a crashed replica has acknowledged from its journal, as if it had lost its disk and
+    /// voted again since.
     pub fn lose_kept(&mut self, replica: u16) {
         let node = &mut self.nodes[usize::from(replica)];
         assert!(!node.alive, "only a crashed replica loses a part of its journal");
@@ -152,13 +152,14 @@ impl<P: Play> World<P> {
         node.durable.values_mut().for_each(edit);
     }
 
-    /// Returns the replica that this one would be if it restarted now, and lost nothing, and the new statements that it
-    /// makes as it starts: a primary may propose what waits.
+    /// Returns the state that this replica would have if it restarted now without losing anything, and the new
+    /// statements that it makes at its start: a primary may propose waiting commands.
     pub fn restarted_copy(&self, replica: u16) -> (Replica<P::Engine>, Vec<Subject>) {
         self.copy_with(replica, RecordId(u64::MAX))
     }
 
-    /// Returns the replica that this one would be if it crashed now, and lost each record that no message awaits.
+    /// Returns the state that this replica would have if it crashed now and lost every record for which no message
+    /// waits.
     pub fn copy_after_a_crash(&self, replica: u16) -> Replica<P::Engine> {
         self.copy_with(replica, self.nodes[usize::from(replica)].awaited.unwrap_or(RecordId(0))).0
     }
@@ -227,7 +228,7 @@ impl<P: Play> World<P> {
         };
         let cut = node.durable.iter().rev().find(|(id, record)| passed(record) && complete(id));
         if let Some(id) = cut.map(|(id, _)| *id) {
-            // Only whole segments are removed, so some records that are not needed remain.
+            // Only whole segments are removed, so some unneeded records remain.
             let leftovers = self.random.below(6) as usize;
             let first = node.durable.range(..id).rev().take(leftovers).last().map_or(id, |(first, _)| *first);
             node.durable = node.durable.split_off(&first);

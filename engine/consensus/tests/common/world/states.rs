@@ -29,7 +29,7 @@ struct Content {
 }
 
 impl Content {
-    /// Encodes into chunks. Every other chunk differs from state to state.
+    /// Encodes the content into chunks. Every other chunk differs from state to state.
     fn encode(&self, min_bytes: usize) -> Bytes {
         let mut out = Encoder::with_capacity(4096);
         self.frontier.encode(&mut out);
@@ -54,7 +54,7 @@ impl Content {
 }
 
 impl States {
-    /// Starts a new life of the host. Returns the checkpoints whose states it has.
+    /// Restarts the host. Returns the checkpoints whose states it has.
     pub fn begin_again(&mut self) -> Vec<Certificate> {
         self.gone = None;
         self.keeper.retain(|kept| kept.certificate.is_some());
@@ -66,7 +66,7 @@ impl States {
         self.keeper.certified().map(|(checkpoint, _)| checkpoint.clone())
     }
 
-    /// Returns the adopted state that a restarted replica has to learn of, if that is above `committed`.
+    /// Returns the adopted state of which a restarted replica must be told, if it is above `committed`.
     pub fn adoption<M>(&self, committed: Height) -> Option<Input<M>> {
         let adopted = self.adopted.clone().filter(|(_, frontier)| frontier.height() > committed);
         adopted.map(|(checkpoint, frontier)| Input::Adopted { checkpoint: Box::new(checkpoint), frontier })
@@ -105,13 +105,13 @@ impl States {
 }
 
 impl<P: Play> World<P> {
-    /// Digests the state at a checkpoint. At checkpoints chosen by a common rule, the digest covers the full state,
-    /// which is kept.
+    /// Computes the digest of the state at a checkpoint. At checkpoints chosen by a common rule, the digest covers the
+    /// full state, which is kept.
     pub(super) fn digest_state(&mut self, me: ReplicaId, frontier: Frontier) {
         let (height, every) = (frontier.height(), self.config.checkpoint_interval * self.keeps_every);
         let node = &mut self.nodes[me.index()];
         if node.states.adopted() > Some(height) {
-            // The host has adopted a later state, and the replica does not know that yet.
+            // The host has adopted a later state, and the replica does not know this yet.
             return;
         }
         assert_eq!(node.executed, height, "{me:?} requests the state at another height");
@@ -143,7 +143,7 @@ impl<P: Play> World<P> {
         assert!(is_here || states.gone >= Some(height), "{me:?} offers a state that is not kept");
     }
 
-    /// Adopts a state. The state is on the disk and in the application before the replica learns of it.
+    /// Adopts a state. The state is on disk and in the application before the replica learns of it.
     pub(super) fn adopt_state(&mut self, me: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let (manifest, state) = self.nodes[me.index()].states.keeper.received(height);
@@ -174,7 +174,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Returns the height of the state that a replica's host last adopted.
+    /// Returns the height of the last state that a replica's host adopted.
     pub fn adopted(&self, replica: u16) -> Option<Height> {
         self.nodes[usize::from(replica)].states.adopted()
     }

@@ -1,8 +1,8 @@
 //! Fast-HotStuff: Jalalzai, Niu, Feng, Gai, "Fast-HotStuff: a fast and resilient HotStuff protocol", 2020, algorithms 2
 //! and 4.
 //!
-//! After a timeout the leader shows an aggregate certificate: n-f signed NEW-VIEW messages with the senders' highest
-//! certificates. It must extend the highest of them, which replaces the lock.
+//! After a timeout the leader sends an aggregate certificate: n-f signed NEW-VIEW messages with the senders' highest
+//! certificates. It must extend the highest of these, which replaces the lock.
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;

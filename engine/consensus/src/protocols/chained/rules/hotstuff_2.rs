@@ -3,16 +3,17 @@
 //!
 //! **Safety.** If a block B of view v commits, a quorum voted in v+1 for a block on its certificate, and each of these
 //! votes raised the voter's lock to view v. Any later quorum shares an honest replica with this one, which votes for no
-//! block whose certificate ranks below v. By induction over views, every block certified after v+1 extends B: its
-//! certificate is that of B, the only one of v, or is of a block that extends B. Locks raised otherwise are not needed.
-//! Timely certificates, of the current view, raise them too, so that a leader cannot pass over a block that all know to
-//! be certified.
+//! block whose certificate ranks below v. By induction over views, every block certified after v+1 extends B: it
+//! contains the certificate of B, the only one of v, or the certificate of a block that extends B. Other ways of
+//! raising locks are not needed for safety. Timely certificates, of the current view, raise them too, so that a leader
+//! cannot pass over a block that all know to be certified.
 //!
 //! **Liveness.** Timeouts start a view without proving that no replica holds a higher lock. A leader without a
 //! certificate of the previous view therefore waits two message delays, one for timeouts to arrive and one for answers:
-//! by then it has heard the highest lock of any honest replica, and extends it (the argument is in `engine/locks.rs`).
-//! So locks must not rise later. A certificate that a faulty replica kept and shows to one other is *late*, once that
-//! one has timed out of its view or is in a later one: it raises the highest known certificate, but no lock.
+//! by then it has received the highest lock of any honest replica, and extends it (the argument is in
+//! `engine/locks.rs`). So locks must not rise later. A certificate that a faulty replica withheld and then sends to a
+//! single other replica is *late* if that replica has timed out of the certificate's view or is in a later one: it
+//! raises the highest known certificate, but no lock.
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;
@@ -35,7 +36,7 @@ impl Rules for HotStuff2 {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
-        awaited_delays: 2, // Enter: for a timeout to arrive and the answer to come back
+        awaited_delays: 2, // Enter: for a timeout to arrive and the answer to return
         shows_votes: true,
     };
 

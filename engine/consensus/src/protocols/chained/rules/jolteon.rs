@@ -7,7 +7,7 @@ use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Domain, Subject};
 use std::sync::Arc;
 
-/// Two-chain commit; a timeout certificate bounds how old the extended certificate may be.
+/// Two-chain commit; a timeout certificate bounds the age of the extended certificate.
 pub struct Jolteon;
 
 impl Rules for Jolteon {

@@ -1,4 +1,5 @@
-//! The differences between chained protocols: when to vote, what to lock, when to commit, what a view change carries.
+//! The differences between chained protocols: the rules for voting, locking and committing, and the contents of a view
+//! change.
 //!
 //! Rules are pure functions of the block tree; the engine acts on their results. To add a protocol, add a file like its
 //! neighbours here and a line in [`every_protocol`](crate::every_protocol).
@@ -37,8 +38,8 @@ pub trait Rules: Send + 'static {
         high
     }
 
-    /// Returns whether a leader of `view` waits for a certificate higher than its highest: up to
-    /// [`awaited_delays`](Facts::awaited_delays) times `max_delay_ms`, the longest message delay. By default, it does
+    /// Returns whether a leader of `view` waits for a certificate higher than its highest one, up to
+    /// [`awaited_delays`](Facts::awaited_delays) times `max_delay_ms`, the maximum message delay. By default, it does
     /// not wait.
     fn awaits_higher(_view: View, _high: &Certificate) -> bool {
         false

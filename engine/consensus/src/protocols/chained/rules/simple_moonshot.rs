@@ -1,10 +1,10 @@
 //! Simple Moonshot: Doidge, Ramesh, Shrestha, Tobkin, "Moonshot: optimizing chain-based rotating leader BFT via
-//! optimistic proposals", DSN 2024 (arXiv 2401.01791). The delays are those of its abstract; our labels of the
-//! rules were not compared with its text. The rank of a certificate in the paper is its view here.
+//! optimistic proposals", DSN 2024 (arXiv 2401.01791). The delays are those of its abstract; our rule labels were not
+//! compared with its text. The rank of a certificate in the paper is its view here.
 //!
 //! The leader of the next view proposes as soon as it has voted in this one, so a block follows its parent after one
-//! message delay instead of two, and is committed after three instead of four. The rules are those of HotStuff-2, which
-//! waits for the highest lock after a timeout too, and one more: the vote for an optimistic block.
+//! message delay instead of two, and is committed after three instead of four. The rules are HotStuff-2's, which also
+//! waits for the highest lock after a timeout, and one more: the vote for an optimistic block.
 //!
 //! **Safety.** A replica votes once per view, in ascending views, for an optimistic block or for another one. It votes
 //! for an optimistic block only when it is locked on its parent, which a quorum then certified in the previous view. So
@@ -13,17 +13,17 @@
 //! not have it.
 //!
 //! **Liveness.** The leader of a view v that began with timeouts waits before it proposes, as in HotStuff-2: by then it
-//! has heard of any certificate that an honest replica is locked on. If that is the certificate of its optimistic
-//! block's parent, the optimistic proposal stands. The leader then shows the certificate to the others, as their vote
-//! needs the lock, and certificates of v-1 that arrive after v-1 timed out are late and do not lock, unless the leader
-//! of v shows them: it builds on nothing else. No honest replica has voted for another block of v. If the leader hears
-//! of no such certificate, no honest replica is locked on the parent, so none has voted for the optimistic block, and
-//! the leader proposes again, on the highest certificate.
+//! has received every certificate on which an honest replica is locked. If this is the certificate of its optimistic
+//! block's parent, the optimistic proposal remains valid. The leader then sends the certificate to the others, as their
+//! vote needs the lock. Certificates of v-1 that arrive after v-1 timed out are late and do not lock, unless the leader
+//! of v sends them: it extends nothing else. No honest replica has voted for another block of v. If the leader receives
+//! no such certificate, no honest replica is locked on the parent, so none has voted for the optimistic block, and the
+//! leader proposes again, on the highest certificate.
 //!
 //! Differences from the paper: the leader does not repeat its optimistic block as a normal proposal when its view
-//! begins with the certificate of the parent, and replicas do not show each certificate to all. All replicas collect
-//! the votes themselves. One that lacks some finds the certificate in the next optimistic proposal, or is shown it by
-//! the others once half of their view has passed, or when it times out.
+//! begins with the certificate of the parent, and replicas do not send each certificate to all. All replicas collect
+//! the votes themselves. A replica that lacks some finds the certificate in the next optimistic proposal, or receives
+//! it from the others after half of their view, or when it times out.
 
 use super::{Candidate, HotStuff2, Refusal, Rules};
 use crate::data::block_tree::BlockTree;
@@ -46,7 +46,7 @@ impl Rules for SimpleMoonshot {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: true,
-        awaited_delays: 2, // Propose: 2Δ, for a timeout to arrive and the answer to come back
+        awaited_delays: 2, // Propose: 2Δ, for a timeout to arrive and the answer to return
         shows_votes: true,
     };
 
@@ -72,6 +72,6 @@ impl Rules for SimpleMoonshot {
     }
 
     fn awaits_higher(view: View, high: &Certificate) -> bool {
-        HotStuff2::awaits_higher(view, high) // Propose: at once with the certificate of the previous view
+        HotStuff2::awaits_higher(view, high) // Propose: immediately with the certificate of the previous view
     }
 }

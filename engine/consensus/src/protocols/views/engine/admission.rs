@@ -20,8 +20,8 @@ impl<F: Family> Views<F> {
             return self.admit_optimistic(parts, from, proposal);
         }
         let fits = proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
-        // A leader that knows that a view is over must build on the certificate that shows it. Otherwise reputation
-        // would count a failure of that view's leader.
+        // A leader that knows that a view is over must build on the certificate that ended it. Otherwise leader
+        // reputation would count that view as a failure of its leader.
         let slanders = proposal
             .evidence
             .as_ref()
@@ -33,7 +33,7 @@ impl<F: Family> Views<F> {
         if block.height <= parts.store.committed() && from != parts.me {
             return Admission::Drop(Drop::Stale);
         }
-        // A replica that is in the view already judges the proposal by the protocol's voting rule; the proposal does
+        // A replica that is already in the view judges the proposal by the protocol's voting rule; the proposal does
         // not move it.
         let (evidence, moves) = (proposal.evidence.as_ref(), block.view > parts.pacemaker.view());
         let begun =

@@ -1,7 +1,8 @@
-//! Optimistic proposals: of the leader of the next view, on the block that it has just voted for in this one.
+//! ! Optimistic proposals: the leader of the next view extends the block that it has just voted for in the current
+//! view.
 //!
-//! Such a proposal stands if its parent is certified in the view before. Otherwise the leader proposes again once the
-//! view has begun: the two proposals are statements of different kinds, and no contradiction.
+//! Such a proposal is valid if its parent is certified in the preceding view. Otherwise the leader proposes again once
+//! the view has begun. The two proposals are statements in different domains, so they do not contradict each other.
 
 use super::Views;
 use crate::data::batching::{Decision, Room, Situation};
@@ -15,12 +16,14 @@ use crate::seam::{Drop, Timer, To};
 use quorate_types::{Block, Domain, ReplicaId, Subject, View};
 use std::sync::Arc;
 
-/// Maximum number of views by which an optimistic proposal may be ahead of the view that its recipient is in, once it
-/// has learnt the certificate shown with it: one, and one more because the leader may have learnt of a timeout earlier.
+/// Maximum number of views by which an optimistic proposal may be ahead of its recipient's view, after the recipient
+/// has learnt the certificate shown with the proposal: one, plus one because the leader may have learnt of a timeout
+/// earlier.
 pub(super) const MAX_VIEWS_AHEAD: u64 = 2;
 
 impl<F: Family> Views<F> {
-    /// Screens an optimistic proposal. Its parent is not certified, so nothing proves that its view is about to begin.
+    /// Screens an optimistic proposal. Its parent is not certified, so there is no proof that its view is about to
+    /// begin.
     pub(super) fn admit_optimistic(&self, parts: &Parts, from: ReplicaId, proposal: &Proposal) -> Admission {
         let (block, high) = (&proposal.block, proposal.evidence.as_ref());
         let fits = F::FACTS.optimistic_proposals && proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
@@ -31,7 +34,7 @@ impl<F: Family> Views<F> {
         if block.height <= parts.store.committed() && from != parts.me {
             return Admission::Drop(Drop::Stale);
         }
-        // Votes have nearly always shown this replica that certificate before; then it is not verified again.
+        // The votes have nearly always shown this replica the certificate before; then it is not verified again.
         let news = high.filter(|high| high.view() > self.high.view());
         let reached = news.map_or(View(0), |high| high.view().next()).max(parts.pacemaker.view());
         if block.view.0 > reached.0 + MAX_VIEWS_AHEAD {
@@ -40,16 +43,16 @@ impl<F: Family> Views<F> {
         Admission::Check(news.cloned().into_iter().collect())
     }
 
-    /// Returns whether a block may be voted for in `view`, or in one of the next if it is optimistic.
+    /// Returns whether a block may get a vote in `view` or, if it is optimistic, in one of the views after it.
     pub(super) fn is_candidate(&self, block: &Block, view: View) -> bool {
         let ahead = if block.is_optimistic() { MAX_VIEWS_AHEAD } else { 0 };
         (view.0..=view.0 + ahead).contains(&block.view.0)
     }
 
-    /// Returns whether enough is known to decide on a vote for a block: it is complete, and if it is optimistic, its
-    /// view has begun and this replica is locked on a block of the view before, or may lock on one as it votes. Until
-    /// the certified block is complete, the lock lags behind the highest certificate. A replica with too many unexecuted
-    /// final blocks decides later.
+    /// Returns whether this replica knows enough to decide on a vote for a block. The block must be complete. If it is
+    /// optimistic, its view must have begun, and this replica must be locked on a block of the preceding view or be
+    /// able to lock on one when it votes. Until the certified block is complete, the lock lags behind the highest
+    /// certificate. A replica with too many unexecuted final blocks decides later.
     pub(super) fn is_decidable(&self, block: &Block, parts: &Parts) -> bool {
         let is_high = || self.lock_against(block, parts).view >= block.justify.view() || bug!(ParentUncertified);
         let is_locked = || block.view <= parts.pacemaker.view() && is_high();
@@ -58,8 +61,8 @@ impl<F: Family> Views<F> {
             && (!block.is_optimistic() || is_locked())
     }
 
-    /// Votes for an optimistic proposal whose parent's certificate arrived after the timeouts that began the view, or
-    /// shows the others that certificate if this replica leads.
+    /// Handles the certificate of an optimistic proposal's parent if it arrives after the timeouts that began the view:
+    /// this replica votes for the proposal or, if it leads, sends the certificate to the others.
     pub(super) fn on_higher_certificate(&mut self, turn: &mut Turn<'_, F::Message>) {
         if F::FACTS.optimistic_proposals && self.high.view().next() == turn.view() {
             self.try_vote(turn);
@@ -68,8 +71,8 @@ impl<F: Family> Views<F> {
     }
 
     /// Returns whether this replica's optimistic proposal for the current view is on the block that it would extend
-    /// now. If any replica is known to have timed out of the previous view, shows the others the certificate of that
-    /// block: they may not know it or, because they timed out, not be locked on it.
+    /// now. If any replica is known to have timed out of the previous view, it also sends the others that block's
+    /// certificate: they may not know it, or they may have timed out and therefore not be locked on it.
     pub(super) fn upholds_proposal(&mut self, turn: &mut Turn<'_, F::Message>) -> bool {
         if self.ahead_on != Some(self.high.subject) {
             return false;
@@ -86,9 +89,9 @@ impl<F: Family> Views<F> {
         true
     }
 
-    /// Shows the others how the current view began, halfway through it. Until then each replica relies on the votes
-    /// that it receives, and those of a faulty replica may have reached only some: this one would time out alone, just
-    /// when the others are told.
+    /// Sends the others the certificate that began the current view, halfway through the view. Until then each replica
+    /// relies on the votes that it receives, but a faulty replica may have sent its votes to some replicas only.
+    /// Without this message, such a replica would time out alone, just when it sends the others its timeout.
     pub(super) fn show_to_others(&self, turn: &mut Turn<'_, F::Message>) {
         if F::FACTS.optimistic_proposals {
             let (high, evidence) = (Box::new(self.high.clone()), self.evidence.clone().map(Box::new));
@@ -96,14 +99,14 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Proposes for the next view if this replica leads it, has voted in the current one, and there is enough to
+    /// Proposes for the next view if this replica leads that view, has voted in the current one, and there is enough to
     /// propose on the block that it voted for.
     pub(super) fn propose_optimistically(&mut self, turn: &mut Turn<'_, F::Message>) {
         if !F::FACTS.optimistic_proposals || turn.parts.store.lags() {
             return;
         }
         let Some(parent) = self.extends_optimistically(turn.parts) else { return };
-        // Reputation counts the voters that blocks name, and an optimistic block names none.
+        // Leader reputation counts the voters that blocks name, and an optimistic block names none.
         if turn.parts.leaders.overlooks(&self.high.signers, &parent, &turn.parts.store.tree) {
             return;
         }

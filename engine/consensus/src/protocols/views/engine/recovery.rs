@@ -1,9 +1,9 @@
-//! Recovery into a view after a restart.
+//! ! Recovery into a view after a restart.
 //!
-//! The journal holds every certificate that a statement of this replica was based on: the highest, and the one that
-//! began its view, which may be a timeout certificate. The replica therefore restarts in a view no lower than any it
-//! has voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down
-//! too.
+//! The journal holds every certificate on which a statement of this replica was based: the highest certificate, and the
+//! certificate that began its view, which may be of timeouts. The replica therefore restarts in a view no lower than
+//! any in which it has voted, and knows at least what it knew then. It repeats its last statements for replicas that
+//! were down at the same time.
 
 use super::{ViewEngine, Views};
 use crate::protocols::parts::Parts;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 pub(super) struct Recall {
     /// Highest certificate that a block may extend.
     high: Certificate,
-    /// Certificate that began the last view, unless that is genesis.
+    /// Certificate that began the last view, or `None` if genesis did.
     begun: Option<Certificate>,
     /// Timeout message of the last view that timed out, as cast.
     timeout: Option<Arc<Timeout>>,
-    /// Recalled timeout message that was not sent, unless its promise follows in the journal.
+    /// Recalled timeout message that was not sent, unless the journal contains its promise further on.
     unsaid: Option<Arc<Timeout>>,
 }
 
@@ -61,7 +61,7 @@ impl<F: Family> ViewEngine<F> {
                 if let Some(timeout) = self.recall.unsaid.take_if(said) {
                     self.recall.timeout = Some(timeout);
                 }
-                // The certificate in a block that was voted for is not journaled twice; see `Views::keep`.
+                // The certificate in a block that got this replica's vote is not journaled twice; see `Views::keep`.
                 let block = parts.store.tree.get(&promise.subject.digest);
                 let shows =
                     |block: &&Arc<Block>| !block.is_optimistic() && block.justify.view() >= self.recall.high.view();
@@ -74,12 +74,12 @@ impl<F: Family> ViewEngine<F> {
                     self.recall.unsaid = Some(timeout);
                 }
             }
-            // In these protocols, only certificates show which view a replica is in.
+            // These protocols show a replica's view by certificates only.
             Recalled::Standing(_) | Recalled::Claims(_) => {}
         }
     }
 
-    /// Enters the first view, or the one that the journal ends in.
+    /// Enters the first view, or the view in which the journal ends.
     pub(super) fn start(&mut self, turn: &mut Turn<'_, F::Message>) {
         let genesis = Certificate::genesis(&turn.parts.epoch);
         let Recall { high, begun, timeout, .. } = std::mem::replace(&mut self.recall, Recall::new(&genesis));
@@ -144,8 +144,9 @@ impl<F: Family> Views<F> {
     }
 
     /// Resumes voting after amnesia, in a view in which this replica cannot have voted before. It knows the highest
-    /// certificate known to the replicas that left the previous view, since nothing else moves it here, and locks on it
-    /// as if it had voted. Journals the certificates, so that it returns to this view after a restart and votes there.
+    /// certificate of the replicas that left the previous view, since nothing else moves it here, and locks on it as if
+    /// it had voted. The certificates go to the journal, so that after a restart the replica returns to this view and
+    /// votes there.
     pub(super) fn take_part_again(&mut self, view: View, turn: &mut Turn<'_, F::Message>) {
         if !turn.parts.safety.is_away() || view <= turn.parts.safety.abstains() {
             return;
@@ -155,7 +156,7 @@ impl<F: Family> Views<F> {
         turn.out.mark(Mark::TakesPart { view });
     }
 
-    /// Returns the records that open a truncated journal, besides those that all protocols have.
+    /// Returns the protocol's own records at the start of a truncated journal, besides those that all protocols have.
     pub(super) fn summary(&self) -> Vec<Record> {
         let certificates = std::iter::once(&self.high).chain(&self.evidence);
         let kept = certificates.map(|certificate| Record::Certificate(Box::new(certificate.clone())));
@@ -174,8 +175,9 @@ impl<F: Family> Views<F> {
 }
 
 /// Returns an upper bound on the views in which any replica can have voted. A peer that shows that view v has begun may
-/// know no more than that. A replica enters a view only through a quorum of the previous view, which includes an honest
-/// replica among those asked. So if v is the highest view that the answers show, no replica has voted beyond v + 1.
+/// know no more than that. A replica enters a view only through a quorum of the previous view, and that quorum includes
+/// an honest replica among those asked. So if v is the highest view that the answers show, no replica has voted beyond
+/// v + 1.
 pub(super) fn spoken_up_to<F: Family>(standing: &Standing) -> Option<View> {
     let known = |certificate: &Certificate| {
         builds_on::<F>(certificate) || certificate.subject.domain == Domain::Timeout || ends_view::<F>(certificate)

@@ -12,8 +12,8 @@ use quorate_types::{ReplicaId, Time};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
-    /// Notes that a peer timed out of the current view. Each peer counts at most once per minimum view timeout;
-    /// otherwise a faulty one could make an idle cluster order empty blocks forever.
+    /// Records that a peer timed out of the current view. Each peer counts at most once per minimum view timeout;
+    /// otherwise one faulty peer could make an idle cluster order empty blocks forever.
     pub(super) fn urge(&mut self, now: Time, by: ReplicaId, parts: &Parts) {
         let last = self.urged_by.get(&by);
         if last.is_none_or(|last| now.since(*last) >= parts.pacemaker.shortest()) {
@@ -38,7 +38,7 @@ impl<F: Family> Views<F> {
                 self.given_up = Some(timeout.clone());
                 self.keep(None, turn);
                 turn.out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
-                // The timeout message already contains the vote that is cast.
+                // The timeout message already contains the vote.
                 turn.cast(&ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
             }
         }

@@ -13,13 +13,14 @@ use quorate_types::{Block, Digest, Domain};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
-    /// Returns the number of bundles in the block with the highest certificate; 0 if the block is not here.
+    /// Returns the number of bundles in the block with the highest certificate, or 0 if this replica does not have the
+    /// block.
     pub(super) fn named(&self, parts: &Parts) -> usize {
         parts.store.tree.get(&self.high.subject.digest).map_or(0, |block| block.payload.len())
     }
 
-    /// Returns whether this is the author's first proposal of its kind in its view, as far as remembered. A different
-    /// earlier proposal of that kind is reported as evidence.
+    /// Returns whether this is the author's first proposal of its kind in its view, as far as this replica remembers. A
+    /// different earlier proposal of that kind is reported as evidence.
     pub(super) fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
         let endorsement = &proposal.endorsement;
         let place = (endorsement.subject.view, endorsement.voter, endorsement.subject.domain);
@@ -54,7 +55,7 @@ impl<F: Family> Views<F> {
                 continue;
             }
             let (to, leader) = (votes_to::<F>(block, turn.parts), block.author);
-            // While f+1 replicas withhold their votes for this reason, the leader's views fail, until another replica
+            // If f+1 replicas withhold their votes for this reason, the leader's views fail until another replica
             // leads.
             if leader != turn.parts.me && turn.judge_leader(turn.now, leader) {
                 turn.out
@@ -81,9 +82,9 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Journals the certificates that this replica's next statement is based on. The certificate inside `block`, which
-    /// is about to be voted for, need not be journaled twice: it is recalled with the vote. A crash may lose the vote,
-    /// so the certificate that began the view is never kept without the highest certificate it names.
+    /// Journals the certificates on which this replica's next statement is based. The certificate inside `block`, for
+    /// which it is about to vote, need not be journaled twice, because it is recalled with the vote. A crash may lose
+    /// the vote, so the certificate that began the view is never kept without the highest certificate that it names.
     pub(super) fn keep(&mut self, block: Option<&Digest>, turn: &mut Turn<'_, F::Message>) {
         let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
         if let Some(digest) = block {
@@ -103,9 +104,9 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Returns whether the proposer leads the view of its block, judged by the basis in the proposal itself: the votes
-    /// of the previous view or, after a timeout, the certificate it extends, if that may determine the leader
-    /// ([`Family::elects`]). `None` while the block that determines the leader is missing.
+    /// Returns whether the proposer leads the view of its block. The election is based on the proposal itself: on the
+    /// votes of the previous view or, after a timeout, on the certificate that it extends, if that may determine the
+    /// leader ([`Family::elects`]). Returns `None` while the block that determines the leader is missing.
     pub(super) fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
         let block = &proposal.block;
         let justify = &block.justify;
