@@ -75,11 +75,11 @@ pub const IDENTITY: &[Fixed<Row>] = columns! {
 
 /// Columns after the figures.
 pub const ORIGIN: &[Fixed<Row>] = columns! {
-    "steal_percent", "%", "Time that the hypervisor took from this machine, of all cores' time" =>
+    "steal_percent", "%", "CPU time taken by the hypervisor, as a share of all cores' time" =>
         Number(|row| Some(row.noise?.steal_percent));
-    "others_percent", "%", "Processor time of other programs, of all cores' time" =>
+    "others_percent", "%", "CPU time of other programs, as a share of all cores' time" =>
         Number(|row| Some(row.noise?.others_percent));
-    "pressure_percent", "%", "Time in which some thread waited for a core, those of the run included" =>
+    "pressure_percent", "%", "Time in which any thread waited for a core, including the run's own" =>
         Number(|row| row.noise?.pressure_percent);
     "variation_percent", "%", "Coefficient of variation of the throughput per second" =>
         Number(|row| row.noise?.variation_percent);
@@ -87,7 +87,7 @@ pub const ORIGIN: &[Fixed<Row>] = columns! {
         Flag(|row| row.noise?.is_steady());
     "failure", "", "Why the run failed; its figures are then empty" =>
         Text(|row| row.failure.clone().unwrap_or_default());
-    "not_measurable", "", "Why this machine or this build cannot run the cell; there are no figures then" =>
+    "not_measurable", "", "Why this machine or build cannot run the cell; its figures are then empty" =>
         Text(|row| row.not_measurable.clone().unwrap_or_default());
     "warnings", "", "Caveats for the figures, joined with `; `" => Text(|row| row.warnings.join("; "));
     "build", "", "Version, commit, profile and digest of the program" =>
@@ -105,7 +105,7 @@ pub const ORIGIN: &[Fixed<Row>] = columns! {
 
 /// Columns of a sampled request, after the columns that identify the run.
 pub const SAMPLE: &[Fixed<Sample>] = columns! {
-    "at_s", "s", "Intended sending of the request, from the start of the measured time" => Number(|own| Some(own.at_s));
+    "at_s", "s", "Intended send time, from the start of the measured time" => Number(|own| Some(own.at_s));
     "latency_ms", "ms", "Latency of the request; its age at the end of the run if it has no answer" =>
         Number(|own| Some(own.latency_ms));
 };
