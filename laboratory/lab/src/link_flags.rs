@@ -19,7 +19,7 @@ pub(crate) fn parse_delay(text: &str) -> Result<f64, String> {
     delay.ok_or_else(|| format!("write milliseconds from 0 to {MAX_DELAY_MS}"))
 }
 
-pub(crate) fn parse_card(text: &str) -> Result<u32, String> {
+pub(crate) fn parse_nic_rate(text: &str) -> Result<u32, String> {
     let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
     rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
 }

@@ -412,7 +412,7 @@ fn slower_cards_override_those_of_the_network() {
         (result.bench.committed_commands, result.seeds[0].replay.clone())
     };
     let ((network, _), (same, _), (slow, replay)) = (run(None), run(Some(1000)), run(Some(10)));
-    assert_eq!(network, same, "wan4 has cards of 1000 Mbit/s");
+    assert_eq!(network, same, "wan4 has interfaces of 1000 Mbit/s");
     assert!(slow < network / 2, "{slow} of {network}");
     assert!(replay.contains("--card-mbit-per-s 10 "), "{replay}");
 }

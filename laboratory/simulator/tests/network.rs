@@ -123,11 +123,11 @@ fn network_cards_queue_and_a_router_doubles_the_delay() {
 }
 
 #[test]
-fn a_full_queue_of_a_card_drops_what_comes_last() {
+fn a_full_interface_queue_drops_the_last_packets() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;
     spec.bandwidth.queue_bytes = 2000;
-    assert!(!spec.loses(), "a card without a limit has no queue");
+    assert!(!spec.loses(), "an interface without a limit has no queue");
     // 8 Mbit/s: one microsecond per byte.
     spec.bandwidth.egress_mbit_per_s = 8.0;
     assert!(spec.loses());
@@ -139,7 +139,7 @@ fn a_full_queue_of_a_card_drops_what_comes_last() {
 }
 
 #[test]
-fn votes_overtake_bulk_in_a_card_but_for_what_the_kernel_has() {
+fn votes_overtake_bulk_that_the_kernel_has_not_accepted() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;
     // 8 Gbit/s: one nanosecond per byte.

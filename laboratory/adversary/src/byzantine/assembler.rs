@@ -69,7 +69,7 @@ impl<M: Malleable> Assembler<M> {
 
     /// Returns the attachment of the replica's statement: a certificate `views` above the highest (saturating), or
     /// genesis if `views` is 0.
-    fn told(&self, views: u64) -> Attachment {
+    fn reported(&self, views: u64) -> Attachment {
         let high = self.high.as_ref().map_or(View(0), Certificate::view);
         Attachment::HighView(match views {
             0 => View(0),
@@ -79,7 +79,7 @@ impl<M: Malleable> Assembler<M> {
 
     /// Once a quorum minus one have timed out, adds its own timeout, assembles the certificate and sends it to all.
     pub fn assemble(&mut self, context: &Context, views: u64, actions: &mut Vec<Action<M>>) {
-        let (me, quorum, told) = (context.me, context.quorum.quorum(), self.told(views));
+        let (me, quorum, reported) = (context.me, context.quorum.quorum(), self.reported(views));
         for (view, heard) in self.timeouts.iter_mut().rev().filter(|(_, heard)| !heard.shown) {
             let others = heard.votes.keys().filter(|voter| **voter != me).count();
             if others + 1 < quorum {
@@ -87,8 +87,8 @@ impl<M: Malleable> Assembler<M> {
             }
             let Some(own) = heard.votes.get(&me) else {
                 if heard.said.is_none() {
-                    heard.said = Some(told.clone());
-                    actions.extend(say_to_oneself(me, &heard.like, &told));
+                    heard.said = Some(reported.clone());
+                    actions.extend(say_to_oneself(me, &heard.like, &reported));
                 }
                 continue;
             };
@@ -114,11 +114,11 @@ impl<M: Malleable> Assembler<M> {
         self.forged = view;
         let subject = Subject { view, ..quorate_consensus::voting::safety::timeout_subject(view) };
         let carries = self.timeouts.values().next_back().is_some_and(|heard| heard.votes.values().any(carries_whole));
-        let told = match carries {
+        let reported = match carries {
             true => Attachment::HighCertificate(Box::new(high.clone())),
             false => Attachment::HighView(View(0)),
         };
-        let evidence = lie::in_the_names_of_a_quorum(subject, told, context);
+        let evidence = lie::in_the_names_of_a_quorum(subject, reported, context);
         actions.extend(show(high, evidence));
     }
 }
@@ -127,10 +127,10 @@ fn carries_whole(vote: &Vote) -> bool {
     matches!(vote.attachment, Attachment::HighCertificate(_))
 }
 
-fn say_to_oneself<M: Malleable>(me: ReplicaId, like: &M, told: &Attachment) -> Option<Action<M>> {
+fn say_to_oneself<M: Malleable>(me: ReplicaId, like: &M, reported: &Attachment) -> Option<Action<M>> {
     let mut own = like.clone();
     let vote = own.vote_to_sign()?;
-    (vote.voter, vote.attachment, vote.signature) = (me, told.clone(), bytes::Bytes::new());
+    (vote.voter, vote.attachment, vote.signature) = (me, reported.clone(), bytes::Bytes::new());
     Some(Action::Send { to: To::One(me), message: Envelope::Protocol(own), after: None, sign: true })
 }
 

@@ -177,7 +177,7 @@ impl Malleable for PbftMessage {
             PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => vote.subject.view = view,
             PbftMessage::ViewChange(change) => change.vote.subject.view = view,
             PbftMessage::NewView(new_view) => new_view.endorsement.subject.view = view,
-            PbftMessage::Status { view: told, .. } => *told = view,
+            PbftMessage::Status { view: reported, .. } => *reported = view,
             PbftMessage::Decided { .. } => {}
         }
     }

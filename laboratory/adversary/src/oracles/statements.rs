@@ -96,11 +96,11 @@ impl Statements {
             }
         }
         let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == who) else { return Ok(()) };
-        let (subject, told) = (vote.subject, vote.attachment.high_view());
+        let (subject, reported) = (vote.subject, vote.attachment.high_view());
         let wrong = match subject.domain {
             Domain::Timeout => {
-                let first = self.tallies.add_timeout(who, subject.view, told);
-                if first && trusted { self.voices[who.index()].on_timeout(subject.view, told) } else { None }
+                let first = self.tallies.add_timeout(who, subject.view, reported);
+                if first && trusted { self.voices[who.index()].on_timeout(subject.view, reported) } else { None }
             }
             Domain::ViewChange => return self.on_view_change(who, subject, message, trusted),
             // They restrict no other statement.

@@ -241,11 +241,11 @@ impl Tallies {
     }
 
     /// Adds a timeout. Returns whether it is new.
-    pub fn add_timeout(&mut self, replica: ReplicaId, view: View, told: Option<View>) -> bool {
+    pub fn add_timeout(&mut self, replica: ReplicaId, view: View, reported: Option<View>) -> bool {
         let timeouts = self.timeouts.entry(view).or_default();
-        let first = !timeouts.contains(&(replica, told));
+        let first = !timeouts.contains(&(replica, reported));
         if first {
-            timeouts.push((replica, told));
+            timeouts.push((replica, reported));
         }
         if self.timeouts.len() > MAX_REMEMBERED_TIMEOUTS
             && let Some((view, _)) = self.timeouts.pop_first()
@@ -258,8 +258,11 @@ impl Tallies {
     /// Returns whether a quorum has timed out of a view, each reporting the attached certificate.
     pub fn is_timed_out(&mut self, certificate: &Certificate) -> bool {
         let (view, signers) = (certificate.view(), certificate.signers);
-        let told = certificate.attachments.iter().map(|told| told.high_view().map_or(0, |view| view.0.wrapping_add(1)));
-        let sum = told.fold(0, |sum: u64, told| (sum ^ told).wrapping_mul(MULTIPLIER).rotate_left(23));
+        let reported = certificate
+            .attachments
+            .iter()
+            .map(|reported| reported.high_view().map_or(0, |view| view.0.wrapping_add(1)));
+        let sum = reported.fold(0, |sum: u64, reported| (sum ^ reported).wrapping_mul(MULTIPLIER).rotate_left(23));
         if self.last_genuine == Some((view, signers, sum)) || view <= self.forgotten {
             return true;
         }

@@ -68,10 +68,12 @@ type Breach = (Property, String);
 fn by_proofs(new_view: &NewView) -> Result<BTreeMap<Height, Digest>, Breach> {
     let stable = new_view.changes.iter().map(|change| change.checkpoint.height).max().unwrap_or_default();
     let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
-    for told in new_view.changes.iter().flat_map(|change| &change.prepared).filter(|told| told.height > stable) {
-        let best = highest.entry(told.height).or_insert(*told);
-        if told.view > best.view {
-            *best = *told;
+    for reported in
+        new_view.changes.iter().flat_map(|change| &change.prepared).filter(|reported| reported.height > stable)
+    {
+        let best = highest.entry(reported.height).or_insert(*reported);
+        if reported.view > best.view {
+            *best = *reported;
         }
     }
     let shown: BTreeMap<Height, Subject> =

@@ -109,17 +109,17 @@ impl Voice {
     }
 
     /// Checks its first timeout of a view, which reports its highest certificate. Returns the violation.
-    pub fn on_timeout(&mut self, view: View, told: Option<View>) -> Option<String> {
+    pub fn on_timeout(&mut self, view: View, reported: Option<View>) -> Option<String> {
         let last = self.timed_out;
         self.timed_out = view.max(last);
         if view <= last {
             return Some(format!("it timed out of view {last} before"));
         }
-        let told = told.unwrap_or_default();
-        if told < self.knows {
-            return Some(format!("it reports a certificate of view {told}, but knows one of view {}", self.knows));
+        let reported = reported.unwrap_or_default();
+        if reported < self.knows {
+            return Some(format!("it reports a certificate of view {reported}, but knows one of view {}", self.knows));
         }
-        self.knows = told;
+        self.knows = reported;
         None
     }
 
@@ -139,11 +139,11 @@ impl Voice {
             return Some(format!("it asked for view {last} before"));
         }
         self.committed = self.committed.split_off(&stable.next());
-        let told = |slot: &Height, at: (View, Digest)| {
+        let reported = |slot: &Height, at: (View, Digest)| {
             let tells = prepared.iter().find(|subject| subject.height == *slot);
             tells.is_some_and(|tells| tells.view > at.0 || (tells.view, tells.digest) == at)
         };
-        let hidden = self.committed.iter().find(|(slot, at)| !told(slot, **at) && !ends(**slot, **at));
+        let hidden = self.committed.iter().find(|(slot, at)| !reported(slot, **at) && !ends(**slot, **at));
         hidden.map(|(slot, (at, _))| {
             format!("it hides that slot {slot} was prepared in view {at}, for which it sent a COMMIT")
         })

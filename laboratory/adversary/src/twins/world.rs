@@ -47,7 +47,7 @@ pub const HEALED_VIEWS: u64 = 12;
 const MAX_DELIVERIES: u64 = 200_000;
 /// Maximum number of messages to single recipients that an honest replica sends in one view; more indicate that others
 /// overload it. The limit is many times the number of votes, fetches and answers in a view of a script.
-pub(super) const MAX_TOLD: u32 = 2000;
+pub(super) const MAX_SINGLE_SENDS: u32 = 2000;
 
 /// A message in transit to an instance.
 #[derive(Clone, Copy)]
@@ -113,7 +113,7 @@ pub struct World<P: Protocol> {
     divided: BTreeMap<Digest, InstanceSet>,
     deliveries: u64,
     /// Number of messages that each instance has sent to single recipients in the present view.
-    told: Vec<u32>,
+    single_sends: Vec<u32>,
     /// Replicas that lost their disks and have not recovered.
     away: Vec<disks::Away>,
     /// Whether instances have journals.
@@ -181,7 +181,7 @@ impl<P: Protocol> World<P> {
             divide: None,
             divided: BTreeMap::new(),
             deliveries: 0,
-            told: vec![0; participants.len()],
+            single_sends: vec![0; participants.len()],
             away: Vec::new(),
             journals: true,
             keeps_states: false,
@@ -218,7 +218,7 @@ impl<P: Protocol> World<P> {
         self.answers.clear();
         self.actions.clear();
         self.limit = View(0);
-        self.told.fill(0);
+        self.single_sends.fill(0);
         self.away.clear();
         self.now = Time(0);
         (self.lose, self.divide) = (None, None);
@@ -459,7 +459,7 @@ impl<P: Protocol> World<P> {
         let begins = Time(VIEW.as_nanos() as u64 * view);
         self.now = if self.now < begins { begins } else { self.now + VIEW };
         self.deliveries = 0;
-        self.told.fill(0);
+        self.single_sends.fill(0);
         self.announce_script();
         self.transcript.heading(|| {
             let links = self.links.describe(View(view), &self.participants);

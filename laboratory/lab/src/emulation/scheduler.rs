@@ -52,7 +52,7 @@ struct Way {
 
 /// Network interfaces of an endpoint: the time at which each becomes idle.
 #[derive(Clone, Copy, Default)]
-struct Card {
+struct Nic {
     egress_free_ns: u64,
     ingress_free_ns: u64,
 }
@@ -64,7 +64,7 @@ struct Held<P> {
     to: usize,
     bytes: u64,
     /// Whether the receiver's interface is still ahead.
-    is_before_card: bool,
+    is_before_nic: bool,
     packet: P,
 }
 
@@ -100,7 +100,7 @@ pub struct Scheduler<P> {
     plan: Plan,
     ways: Vec<Way>,
     legs: Option<Vec<LossProcess>>,
-    cards: Vec<Card>,
+    nics: Vec<Nic>,
     /// Arrival time of each flow's last packet; kept only if delays vary.
     flows: HashMap<(usize, usize, Flow), u64>,
     delays_vary: bool,
@@ -120,7 +120,7 @@ impl<P: Clone> Scheduler<P> {
         Scheduler {
             ways: plan.links.iter().map(way).collect(),
             legs: plan.last_leg.map(|loss| vec![LossProcess::new(loss); plan.ends]),
-            cards: vec![Card::default(); plan.ends],
+            nics: vec![Nic::default(); plan.ends],
             flows: HashMap::new(),
             delays_vary: plan.normal.is_some() || plan.jitter_ns > 0 || has_spikes,
             random: (0..plan.ends).map(|end| Random::new(plan.seed, Purpose::Links, end as u64)).collect(),
@@ -143,13 +143,13 @@ impl<P: Clone> Scheduler<P> {
         let bytes = bytes as u64;
         self.counts.packets += 1;
         self.counts.bytes += bytes;
-        let begins = now.0.max(self.cards[from].egress_free_ns);
+        let begins = now.0.max(self.nics[from].egress_free_ns);
         if self.is_full(begins - now.0) {
             self.counts.queue_dropped += 1;
             return;
         }
         let leaves = begins + (bytes * self.plan.egress_ps_per_byte).div_ceil(1000);
-        self.cards[from].egress_free_ns = leaves;
+        self.nics[from].egress_free_ns = leaves;
         if self.ways[from * self.plan.ends + to].cuts > 0 {
             self.counts.cut += 1;
             return;
@@ -184,13 +184,12 @@ impl<P: Clone> Scheduler<P> {
     /// Returns the next packet that is due at `now` or earlier.
     pub fn pop(&mut self, now: Time) -> Option<Delivery<P>> {
         while self.held.peek().is_some_and(|first| first.due_ns <= now.0) {
-            let Held { due_ns, to, bytes, is_before_card, packet, .. } = self.held.pop()?;
+            let Held { due_ns, to, bytes, is_before_nic, packet, .. } = self.held.pop()?;
             self.held_bytes -= bytes;
-            if is_before_card && self.plan.ingress_ps_per_byte > 0 {
-                let card = &mut self.cards[to];
-                let taken_in =
-                    due_ns.max(card.ingress_free_ns) + (bytes * self.plan.ingress_ps_per_byte).div_ceil(1000);
-                card.ingress_free_ns = taken_in;
+            if is_before_nic && self.plan.ingress_ps_per_byte > 0 {
+                let nic = &mut self.nics[to];
+                let taken_in = due_ns.max(nic.ingress_free_ns) + (bytes * self.plan.ingress_ps_per_byte).div_ceil(1000);
+                nic.ingress_free_ns = taken_in;
                 self.hold(taken_in, to, bytes, false, packet);
                 continue;
             }
@@ -283,13 +282,13 @@ impl<P: Clone> Scheduler<P> {
         *last
     }
 
-    fn hold(&mut self, due_ns: u64, to: usize, bytes: u64, is_before_card: bool, packet: P) {
+    fn hold(&mut self, due_ns: u64, to: usize, bytes: u64, is_before_nic: bool, packet: P) {
         if self.held_bytes + bytes > MAX_HELD_BYTES {
             self.counts.overflowed += 1;
             return;
         }
         self.held_bytes += bytes;
         self.numbers += 1;
-        self.held.push(Held { due_ns, number: self.numbers, to, bytes, is_before_card, packet });
+        self.held.push(Held { due_ns, number: self.numbers, to, bytes, is_before_nic, packet });
     }
 }

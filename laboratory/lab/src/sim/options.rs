@@ -2,7 +2,7 @@
 
 use super::places::ClientPlaces;
 use crate::input;
-use crate::link_flags::{parse_card, parse_cpu_factor, parse_delay, parse_loss, parse_router_us};
+use crate::link_flags::{parse_cpu_factor, parse_delay, parse_loss, parse_nic_rate, parse_router_us};
 use crate::spec::{BenchArgs, Problem, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
@@ -59,7 +59,7 @@ pub struct SimOptions {
     /// Bandwidth of each network interface in Mbit/s, in either direction; 0: no limit; overrides the network's
     /// bandwidth.
     #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "MBIT_PER_S",
-          value_parser = parse_card)]
+          value_parser = parse_nic_rate)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_mbit_per_s: Option<u32>,
     /// CPU time per packet, in microseconds, that a router takes from the cores of --cores ahead of all threads, as

@@ -108,7 +108,7 @@ fn spikes_delay_one_link_and_keep_its_order() {
 }
 
 #[test]
-fn the_rate_of_a_receivers_card_is_that_of_its_links() {
+fn a_receivers_interface_limits_its_links() {
     let plan = Plan { ingress_ps_per_byte: 8000, ..Plan::uniform(2, MS) };
     assert_eq!(Disciplines::new(&plan).of(0, 1).rate, Some(125_000_000), "a gigabit per second");
 }

@@ -166,8 +166,8 @@ fn privileged_bursts_lose_packets_in_a_row() {
 #[ignore = "needs root"]
 fn privileged_cards_take_their_time() {
     // Both interfaces have 8 Mbit/s, that is, one microsecond per byte.
-    let cards = Plan { egress_ps_per_byte: 1_000_000, ingress_ps_per_byte: 1_000_000, ..Plan::uniform(2, MS) };
-    on_each(&cards, |emulation| {
+    let nics = Plan { egress_ps_per_byte: 1_000_000, ingress_ps_per_byte: 1_000_000, ..Plan::uniform(2, MS) };
+    on_each(&nics, |emulation| {
         let arrived = numbered(&emulation, 50, 972, Duration::ZERO);
         assert_eq!(arrived.len(), 50);
         // 50 packets of 1000 bytes; the last one passes both interfaces.

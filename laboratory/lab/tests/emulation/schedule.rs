@@ -61,7 +61,7 @@ fn a_full_queue_drops_what_comes_last() {
 }
 
 #[test]
-fn senders_share_the_card_of_the_receiver() {
+fn senders_share_the_receivers_interface() {
     let mut scheduler = Scheduler::new(Plan { ingress_ps_per_byte: 8000, ..Plan::uniform(3, MS) });
     scheduler.submit(Time(0), 0, 2, flow(1), 1000, 'a');
     scheduler.submit(Time(0), 1, 2, flow(1), 1000, 'b');

@@ -1,7 +1,7 @@
 //! Transmission time of a message: link delay, copies of datagrams, timeouts of a stream.
 
 use crate::models::channel::{Channel, Transport};
-use crate::models::grid::{Grid, Law};
+use crate::models::grid::{Distribution, Grid};
 use quorate_types::{Fault, choice};
 
 /// Maximum delay, jitter or timeout in milliseconds.
@@ -75,16 +75,18 @@ impl Delay {
     }
 
     /// Returns the distribution of the delay on a grid.
-    pub fn law(&self, grid: Grid) -> Law {
+    pub fn distribution(&self, grid: Grid) -> Distribution {
         if self.jitter_ms == 0.0 {
-            return Law::constant(grid, self.delay_ms);
+            return Distribution::constant(grid, self.delay_ms);
         }
         match self.shape {
-            Shape::Uniform => Law::with_cdf(grid, |ms| ((ms - self.delay_ms) / self.jitter_ms).clamp(0.0, 1.0)),
+            Shape::Uniform => {
+                Distribution::with_cdf(grid, |ms| ((ms - self.delay_ms) / self.jitter_ms).clamp(0.0, 1.0))
+            }
             Shape::Normal => {
                 let upper = |ms: f64| 0.5 * libm::erfc((ms - self.delay_ms) / (self.jitter_ms * 2f64.sqrt()));
                 let kept = upper(0.0);
-                Law::with_cdf(grid, |ms| (1.0 - upper(ms) / kept).max(0.0))
+                Distribution::with_cdf(grid, |ms| (1.0 - upper(ms) / kept).max(0.0))
             }
         }
     }
@@ -102,9 +104,9 @@ pub struct Links {
 /// Distributions of the kinds of messages on one grid. Messages that never arrive are missing from the total mass.
 #[derive(Clone, Debug)]
 pub struct Times {
-    pub pre_prepare: Law,
-    pub vote: Law,
-    pub reply: Law,
+    pub pre_prepare: Distribution,
+    pub vote: Distribution,
+    pub reply: Distribution,
 }
 
 impl Links {
@@ -153,7 +155,7 @@ impl Links {
     /// not have.
     pub fn times(&self, grid: Grid) -> Times {
         let channel = &self.channel;
-        let delay = self.delay.law(grid);
+        let delay = self.delay.distribution(grid);
         match channel.transport {
             Transport::Udp => {
                 let of = |chance: f64, copies: u32, fragments: u32| {
@@ -176,15 +178,15 @@ impl Links {
     }
 
     /// Returns the distribution of a segment over a stream: its delay, plus the timeouts of lost attempts.
-    fn segment(&self, grid: Grid, delay: &Law) -> Law {
+    fn segment(&self, grid: Grid, delay: &Distribution) -> Distribution {
         let (loss, timeout) = (self.channel.loss, self.timeout_ms());
-        let mut whole = Law::never(grid);
+        let mut whole = Distribution::never(grid);
         let (mut waited, mut weight) = (0.0, 1.0 - loss);
         for attempt in 0..=self.channel.retransmissions {
             if weight <= 0.0 {
                 break;
             }
-            whole.add(&Law::constant(grid, waited).then(delay).scaled(weight));
+            whole.add(&Distribution::constant(grid, waited).then(delay).scaled(weight));
             waited += timeout * 2f64.powi(attempt.min(64) as i32);
             weight *= loss;
         }

@@ -32,7 +32,7 @@ impl Grid {
 
 /// Distribution of a time that may be infinite.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Law {
+pub struct Distribution {
     grid: Grid,
     /// Probability of each point.
     mass: Vec<f64>,
@@ -40,33 +40,33 @@ pub struct Law {
     late: f64,
 }
 
-impl Law {
+impl Distribution {
     /// Returns the distribution of a constant, split between the two nearest points so that the mean is exact.
-    pub fn constant(grid: Grid, ms: f64) -> Law {
+    pub fn constant(grid: Grid, ms: f64) -> Distribution {
         let at = ms / grid.step_ms;
         let (low, share) = (at.floor() as usize, at - at.floor());
-        let mut law = Law { grid, mass: vec![0.0; grid.points], late: 0.0 };
+        let mut distribution = Distribution { grid, mass: vec![0.0; grid.points], late: 0.0 };
         for (point, weight) in [(low, 1.0 - share), (low + 1, share)] {
-            match law.mass.get_mut(point) {
+            match distribution.mass.get_mut(point) {
                 Some(mass) => *mass += weight,
-                None => law.late += weight,
+                None => distribution.late += weight,
             }
         }
-        law
+        distribution
     }
 
     /// Returns the distribution with this distribution function of the time in ms, which is 0 below 0.
-    pub fn with_cdf(grid: Grid, cdf: impl Fn(f64) -> f64) -> Law {
+    pub fn with_cdf(grid: Grid, cdf: impl Fn(f64) -> f64) -> Distribution {
         let cumulative: Vec<f64> = (0..grid.points).map(|point| cdf((point as f64 + 0.5) * grid.step_ms)).collect();
-        Law::from_cumulative(grid, &cumulative, cdf(f64::INFINITY))
+        Distribution::from_cumulative(grid, &cumulative, cdf(f64::INFINITY))
     }
 
     /// Returns the distribution whose distribution function has these values half a step after each point; `total` is
     /// its limit.
-    pub fn from_cumulative(grid: Grid, cumulative: &[f64], total: f64) -> Law {
+    pub fn from_cumulative(grid: Grid, cumulative: &[f64], total: f64) -> Distribution {
         let mut before = 0.0;
         let mass = cumulative.iter().map(|sum| (sum - std::mem::replace(&mut before, *sum)).max(0.0)).collect();
-        Law { grid, mass, late: (total - before).max(0.0) }
+        Distribution { grid, mass, late: (total - before).max(0.0) }
     }
 
     /// Returns the probability that the time is finite.
@@ -87,14 +87,14 @@ impl Law {
     }
 
     /// Returns the distribution with all probabilities multiplied by a factor.
-    pub fn scaled(mut self, factor: f64) -> Law {
+    pub fn scaled(mut self, factor: f64) -> Distribution {
         self.mass.iter_mut().for_each(|mass| *mass *= factor);
         self.late *= factor;
         self
     }
 
     /// Splits the distribution at a time.
-    pub fn split(&self, ms: f64) -> (Law, Law) {
+    pub fn split(&self, ms: f64) -> (Distribution, Distribution) {
         let end = (ms / self.grid.step_ms).min(self.grid.points as f64) as usize;
         let (mut early, mut late) = (self.clone(), self.clone());
         early.mass[end..].fill(0.0);
@@ -108,28 +108,30 @@ impl Law {
     }
 
     /// Returns the distribution conditioned on a finite time; unchanged if the time is never finite.
-    pub fn given_that_it_comes(self) -> Law {
+    pub fn given_that_it_comes(self) -> Distribution {
         let total = self.total();
         if total > 0.0 { self.scaled(1.0 / total) } else { self }
     }
 
     /// Adds another distribution on the same grid: the mixture of the two.
-    pub fn add(&mut self, other: &Law) {
+    pub fn add(&mut self, other: &Distribution) {
         assert_eq!(self.grid, other.grid);
         self.mass.iter_mut().zip(&other.mass).for_each(|(mass, more)| *mass += more);
         self.late += other.late;
     }
 
     /// Returns the distribution of a time that is always infinite.
-    pub fn never(grid: Grid) -> Law {
-        Law { grid, mass: vec![0.0; grid.points], late: 0.0 }
+    pub fn never(grid: Grid) -> Distribution {
+        Distribution { grid, mass: vec![0.0; grid.points], late: 0.0 }
     }
 
     /// Returns the distribution of the sum of two independent times. O(points^2) at most.
-    pub fn then(&self, other: &Law) -> Law {
+    pub fn then(&self, other: &Distribution) -> Distribution {
         assert_eq!(self.grid, other.grid);
-        let mut sum = Law::never(self.grid);
-        let support = |law: &Law| law.mass.iter().rposition(|mass| *mass > NEGLIGIBLE_MASS).map_or(0, |last| last + 1);
+        let mut sum = Distribution::never(self.grid);
+        let support = |distribution: &Distribution| {
+            distribution.mass.iter().rposition(|mass| *mass > NEGLIGIBLE_MASS).map_or(0, |last| last + 1)
+        };
         let (mine, theirs) = (support(self), support(other));
         let first = other.mass[..theirs].iter().position(|mass| *mass > NEGLIGIBLE_MASS).unwrap_or(theirs);
         for (at, weight) in self.mass[..mine].iter().enumerate().filter(|(_, weight)| **weight > NEGLIGIBLE_MASS) {
@@ -145,18 +147,18 @@ impl Law {
     }
 
     /// Returns the distribution of the maximum of `count` independent times.
-    pub fn last_of(&self, count: u32) -> Law {
+    pub fn last_of(&self, count: u32) -> Distribution {
         let raise = |sum: f64| sum.powi(count.min(i32::MAX as u32) as i32);
         let cumulative: Vec<f64> = self.cumulative().into_iter().map(raise).collect();
-        Law::from_cumulative(self.grid, &cumulative, raise(self.total()))
+        Distribution::from_cumulative(self.grid, &cumulative, raise(self.total()))
     }
 
     /// Returns the distribution of the minimum of `count` independent times.
-    pub fn first_of(&self, count: u32) -> Law {
+    pub fn first_of(&self, count: u32) -> Distribution {
         let count = count.min(i32::MAX as u32) as i32;
         let any = |sum: f64| 1.0 - (1.0 - sum.min(1.0)).powi(count);
         let cumulative: Vec<f64> = self.cumulative().into_iter().map(any).collect();
-        Law::from_cumulative(self.grid, &cumulative, any(self.total()))
+        Distribution::from_cumulative(self.grid, &cumulative, any(self.total()))
     }
 
     /// Returns the mean of the times on the grid, in ms; `None` if there are none.
@@ -205,25 +207,26 @@ impl Law {
 #[derive(Clone, Debug)]
 pub struct Awaited<'a> {
     /// Number of events of each kind, and their distribution.
-    pub groups: &'a [(usize, &'a Law); 2],
+    pub groups: &'a [(usize, &'a Distribution); 2],
     /// Events of other kinds.
-    pub single: &'a [&'a Law],
+    pub single: &'a [&'a Distribution],
 }
 
 impl Awaited<'_> {
     /// Returns the distribution of the time at which `needed` of the events have happened.
-    pub fn at_least(&self, needed: usize, tables: &Binomials) -> Law {
-        let [(_, law), _] = self.groups;
-        let sums = self.groups.map(|(_, law)| law.cumulative());
+    pub fn at_least(&self, needed: usize, tables: &Binomials) -> Distribution {
+        let [(_, distribution), _] = self.groups;
+        let sums = self.groups.map(|(_, distribution)| distribution.cumulative());
         let singles: Vec<Vec<f64>> = self.single.iter().map(|own| own.cumulative()).collect();
         let at = |point: usize| {
             let single: Vec<f64> = singles.iter().map(|own| own[point]).collect();
             self.chance([sums[0][point], sums[1][point]], &single, needed, tables)
         };
-        let cumulative: Vec<f64> = (0..law.grid().points).map(at).collect();
+        let cumulative: Vec<f64> = (0..distribution.grid().points).map(at).collect();
         let single: Vec<f64> = self.single.iter().map(|own| own.total().min(1.0)).collect();
-        let total = self.chance(self.groups.map(|(_, law)| law.total().min(1.0)), &single, needed, tables);
-        Law::from_cumulative(law.grid(), &cumulative, total)
+        let total =
+            self.chance(self.groups.map(|(_, distribution)| distribution.total().min(1.0)), &single, needed, tables);
+        Distribution::from_cumulative(distribution.grid(), &cumulative, total)
     }
 
     /// Returns the probability that at least `needed` events happen, given the chance of each kind.

@@ -19,7 +19,7 @@ use crate::models::binomial::Binomials;
 use crate::models::channel::Transport;
 use crate::models::committee::Counting;
 use crate::models::delay::{Links, Times};
-use crate::models::grid::{Awaited, Law};
+use crate::models::grid::{Awaited, Distribution};
 use crate::models::phases::Phases;
 use serde::{Deserialize, Serialize};
 
@@ -49,11 +49,11 @@ pub fn points(links: &Links) -> usize {
 #[derive(Clone, Debug)]
 pub struct Latency {
     /// Commit time of a replica, averaged over the replicas that are not silent.
-    pub commit: Law,
+    pub commit: Distribution,
     /// Time at which a quorum has committed.
-    pub quorum: Law,
+    pub quorum: Distribution,
     /// Time at which the client has the replies that it needs.
-    pub reply: Law,
+    pub reply: Distribution,
 }
 
 /// Returns the latency of PBFT. `needed` is the number of replies for which the client waits.
@@ -70,7 +70,11 @@ pub fn of_pbft(phases: &Phases, links: &Links, times: &Times, needed: usize) -> 
     let tables = Binomials::new(phases.committee().active() + 1);
     let run = Run { phases, times, tables, needed, cut_ms: cuts[1], numbers: numbers[1] };
     let grid = times.vote.grid();
-    let mut all = Latency { commit: Law::never(grid), quorum: Law::never(grid), reply: Law::never(grid) };
+    let mut all = Latency {
+        commit: Distribution::never(grid),
+        quorum: Distribution::never(grid),
+        reply: Distribution::never(grid),
+    };
     let (early, late) = times.pre_prepare.split(cuts[0]);
     let backups = phases.committee().active() - 1;
     let informed = run.binomial(backups, early.total());
@@ -84,14 +88,14 @@ pub fn of_pbft(phases: &Phases, links: &Links, times: &Times, needed: usize) -> 
 /// Early and late times of the same event at different replicas, each conditioned on being early or late, and including
 /// a vote's delay. Late ones may be infinite.
 struct Kinds {
-    early: Law,
-    late: Law,
-    early_vote: Law,
-    late_vote: Law,
+    early: Distribution,
+    late: Distribution,
+    early_vote: Distribution,
+    late_vote: Distribution,
 }
 
 impl Kinds {
-    fn of(early: Law, late: Law, vote: &Law) -> Kinds {
+    fn of(early: Distribution, late: Distribution, vote: &Distribution) -> Kinds {
         let share = early.total().min(1.0);
         let early = early.given_that_it_comes();
         let late = if share < 1.0 { late.scaled(1.0 / (1.0 - share)) } else { late };
@@ -118,7 +122,7 @@ impl Run<'_> {
 
     /// Returns the distribution of the time at which `needed` votes have arrived, among `early` and `late` ones and a
     /// single one.
-    fn votes(&self, kinds: &Kinds, early: usize, late: usize, single: &[&Law], needed: usize) -> Law {
+    fn votes(&self, kinds: &Kinds, early: usize, late: usize, single: &[&Distribution], needed: usize) -> Distribution {
         let awaited = Awaited { groups: &[(early, &kinds.early_vote), (late, &kinds.late_vote)], single };
         awaited.at_least(needed, &self.tables)
     }
@@ -177,16 +181,16 @@ impl Run<'_> {
         let grid = self.times.vote.grid();
         let of_early = match early.checked_sub(1) {
             Some(others) => later(&kinds.early, &self.votes(kinds, others, late, &[], quorum - 1)),
-            None => Law::never(grid),
+            None => Distribution::never(grid),
         };
         let of_late = match late.checked_sub(1) {
             Some(others) => later(&kinds.late, &self.votes(kinds, early, others, &[], quorum - 1)),
-            None => Law::never(grid),
+            None => Distribution::never(grid),
         };
         let share = weight / active as f64;
         all.commit.add(&of_early.clone().scaled(early as f64 * share));
         all.commit.add(&of_late.clone().scaled(late as f64 * share));
-        let at_least = |a: &Law, b: &Law, count: usize| {
+        let at_least = |a: &Distribution, b: &Distribution, count: usize| {
             let awaited = Awaited { groups: &[(early, a), (late, b)], single: &[] };
             awaited.at_least(count, &self.tables).scaled(weight)
         };
@@ -197,9 +201,9 @@ impl Run<'_> {
 }
 
 /// Returns the distribution of the maximum of two independent times.
-fn later(a: &Law, b: &Law) -> Law {
+fn later(a: &Distribution, b: &Distribution) -> Distribution {
     let cumulative: Vec<f64> = a.cumulative().iter().zip(b.cumulative()).map(|(a, b)| a * b).collect();
-    Law::from_cumulative(a.grid(), &cumulative, a.total() * b.total())
+    Distribution::from_cumulative(a.grid(), &cumulative, a.total() * b.total())
 }
 
 /// Returns numbers with their probabilities, merging neighbours so that at most `most` remain.
@@ -227,8 +231,8 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Returns the mean and percentiles of a distribution.
-    pub fn of(law: &Law) -> Percentiles {
-        let at = |share| law.quantile_ms(share);
-        Percentiles { mean: law.mean_ms(), p50: at(0.5), p90: at(0.9), p99: at(0.99) }
+    pub fn of(distribution: &Distribution) -> Percentiles {
+        let at = |share| distribution.quantile_ms(share);
+        Percentiles { mean: distribution.mean_ms(), p50: at(0.5), p90: at(0.9), p99: at(0.99) }
     }
 }

@@ -147,7 +147,7 @@ impl Question {
         let grid = self.links.grid_with(self.protocol.hops(), extra, points);
         let mut times = self.links.times(grid);
         if let Some(client) = self.client {
-            times.reply = client.delay.law(grid).scaled(1.0 - client.loss);
+            times.reply = client.delay.distribution(grid).scaled(1.0 - client.loss);
         }
         let mut latency = match self.protocol.star() {
             Some(star) => star.latency(self.committee, &times, self.replies_needed),
@@ -158,7 +158,7 @@ impl Question {
             }
         };
         if self.with_request {
-            latency.reply = to_client.law(grid).then(&latency.reply);
+            latency.reply = to_client.distribution(grid).then(&latency.reply);
         }
         (latency, times)
     }

@@ -19,7 +19,7 @@
 use crate::models::binomial::Binomials;
 use crate::models::committee::Committee;
 use crate::models::delay::Times;
-use crate::models::grid::{Awaited, Law};
+use crate::models::grid::{Awaited, Distribution};
 use crate::models::latency::Latency;
 use crate::models::phases::Messages;
 
@@ -153,7 +153,11 @@ fn basic_latency(committee: Committee, times: &Times, needed: usize) -> Latency 
     let first = informed_at.then(&times.vote);
     let both = times.vote.then(&times.vote);
     let answered = times.vote.then(&times.reply);
-    let mut all = Latency { commit: Law::never(grid), quorum: Law::never(grid), reply: Law::never(grid) };
+    let mut all = Latency {
+        commit: Distribution::never(grid),
+        quorum: Distribution::never(grid),
+        reply: Distribution::never(grid),
+    };
     let weights: Vec<f64> = {
         let chance = times.pre_prepare.total().min(1.0);
         let exactly = |informed: usize| {
@@ -163,13 +167,13 @@ fn basic_latency(committee: Committee, times: &Times, needed: usize) -> Latency 
         (0..active).map(exactly).collect()
     };
     for (informed, weight) in crate::models::latency::groups(&weights, MAX_INFORMED) {
-        let of = |law: &Law| awaited(&tables, (informed, law), &[], quorum - 1);
+        let of = |distribution: &Distribution| awaited(&tables, (informed, distribution), &[], quorum - 1);
         let later = of(&both);
         let decided = of(&first).then(&later).then(&later).scaled(weight);
         if decided.total() <= 0.0 {
             continue;
         }
-        let now = Law::constant(grid, 0.0);
+        let now = Distribution::constant(grid, 0.0);
         let share = 1.0 / active as f64;
         all.commit.add(&decided.clone().scaled(share));
         all.commit.add(&decided.then(&times.vote).scaled(informed as f64 * share));
@@ -183,7 +187,7 @@ fn basic_latency(committee: Committee, times: &Times, needed: usize) -> Latency 
 
 /// Returns the distribution of the time at which `needed` of some events of one kind and some single ones have
 /// happened.
-fn awaited(tables: &Binomials, many: (usize, &Law), single: &[&Law], needed: usize) -> Law {
+fn awaited(tables: &Binomials, many: (usize, &Distribution), single: &[&Distribution], needed: usize) -> Distribution {
     Awaited { groups: &[many, (0, many.1)], single }.at_least(needed, tables)
 }
 
@@ -194,7 +198,7 @@ fn chained_latency(committee: Committee, times: &Times, needed: usize, views: u3
     let (active, quorum) = (committee.active(), committee.quorum());
     let tables = Binomials::new(active);
     let grid = times.vote.grid();
-    let now = Law::constant(grid, 0.0);
+    let now = Distribution::constant(grid, 0.0);
     let view = match active.checked_sub(2) {
         None => now.clone(),
         Some(others) => {

@@ -13,7 +13,7 @@
 use crate::models::binomial::Binomials;
 use crate::models::committee::Committee;
 use crate::models::delay::Times;
-use crate::models::grid::{Awaited, Law};
+use crate::models::grid::{Awaited, Distribution};
 use serde::{Deserialize, Serialize};
 
 /// Gain in throughput below which a shorter timeout counts as equally good.
@@ -32,14 +32,14 @@ pub struct Timeout {
 /// Timeouts of a cluster.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
-    quorum: Law,
+    quorum: Distribution,
     /// Mean duration of a view change in ms: a quorum of messages to the new leader, and its message to the others.
     view_change_ms: f64,
 }
 
 impl Timeouts {
     /// Prepares the computation for a distribution of the time at which a quorum has committed.
-    pub fn new(quorum: Law, committee: Committee, times: &Times) -> Timeouts {
+    pub fn new(quorum: Distribution, committee: Committee, times: &Times) -> Timeouts {
         let (others, needed) = (committee.active() - 1, committee.quorum() - 1);
         let tables = Binomials::new(others.max(1));
         let asked =

@@ -41,7 +41,7 @@ type Waiting = (Request, u32);
 pub(super) type SimDesk = Desk<u16, Waiting, Arc<ReplicaReply>, Judge>;
 
 /// State of a replica's client connections.
-pub struct Door {
+pub struct Connections {
     /// Number of honest client machines.
     machines: u16,
     /// Unread bytes of answers, by link.
@@ -54,9 +54,9 @@ pub struct Door {
     proxied: bool,
 }
 
-impl Door {
-    pub fn new(machines: usize) -> Door {
-        Door {
+impl Connections {
+    pub fn new(machines: usize) -> Connections {
+        Connections {
             machines: machines as u16,
             unread: BTreeMap::new(),
             places: Vec::new(),
@@ -147,7 +147,7 @@ pub(super) struct AtDesk<'a, 'b, P: Protocol> {
 impl<P: Protocol> AtDesk<'_, '_, P> {
     /// Sends replies to a machine in one message, or once per copy.
     fn send(&mut self, link: u16, parcel: Parcel<P::Message>, times: usize) {
-        let to = Destination::One(self.node.parts.replicas + self.node.door.machine(link));
+        let to = Destination::One(self.node.parts.replicas + self.node.connections.machine(link));
         for parcel in std::iter::repeat_n(parcel, times) {
             self.node.departs(to, parcel, 1, self.world);
         }
@@ -197,11 +197,11 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
 
     fn source(&self, link: u16) -> Source {
         let link = u64::from(link);
-        Source::Client { crowd: self.node.door.address(link), link }
+        Source::Client { crowd: self.node.connections.address(link), link }
     }
 
     fn is_congested(&self, link: u16) -> bool {
-        self.node.door.is_unread(link)
+        self.node.connections.is_unread(link)
     }
 
     fn release(&mut self, _: u16, _: usize) {}
@@ -298,10 +298,10 @@ impl<P: Protocol> Node<P> {
     /// Receives a request over a client's link. Honest clients count as authenticated from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
         if let Request::Nothing = request {
-            self.door.proxied |= self.door.is_honest(link);
-            return self.door.squat();
+            self.connections.proxied |= self.connections.is_honest(link);
+            return self.connections.squat();
         }
-        if self.door.is_honest(link) && !self.door.lets_honest_in(link) {
+        if self.connections.is_honest(link) && !self.connections.lets_honest_in(link) {
             return;
         }
         if let Request::Bundle(bundle) | Request::Forged(bundle) = &request {
@@ -309,7 +309,7 @@ impl<P: Protocol> Node<P> {
             self.desk().connected(claimed, link);
         }
         self.desk().push(link, (request, bytes));
-        if self.door.is_honest(link) && self.parts.models_clients {
+        if self.connections.is_honest(link) && self.parts.models_clients {
             let origin = self.parts.origins[usize::from(link)];
             self.desk().trust(origin, link);
         }
@@ -332,8 +332,8 @@ impl<P: Protocol> Node<P> {
 
     /// Disconnects the honest clients, which reconnect for their next request. Received requests are still served.
     pub fn hang_up(&mut self) {
-        let machines = u64::from(self.door.machines);
-        self.door.places.retain(|holder| holder.id >= machines);
+        let machines = u64::from(self.connections.machines);
+        self.connections.places.retain(|holder| holder.id >= machines);
     }
 
     pub(super) fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -369,7 +369,7 @@ impl<P: Protocol> Node<P> {
 
     fn serve(&mut self, link: u16, request: Request, size: u32, world: &mut Surroundings<'_, P::Message>) {
         // The network thread has already read the honest clients' frames, but not the attackers'.
-        if self.network.is_none() || !self.door.is_honest(link) {
+        if self.network.is_none() || !self.connections.is_honest(link) {
             self.ledger.received(u64::from(size));
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::ReceivedBytes, u64::from(size), world.charges.receive_byte);
@@ -416,7 +416,7 @@ impl<P: Protocol> Node<P> {
                 let bytes = if self.parts.models_clients { VALUE_BYTES } else { read };
                 self.ledger.sent(1, bytes);
                 self.ledger.charge(Work::SentBytes, bytes, charges.send_byte);
-                self.door.answers_unread(link, bytes);
+                self.connections.answers_unread(link, bytes);
                 (reply, bytes)
             }
             Question::Proof { credential, signature } => {

@@ -33,7 +33,7 @@ use crate::signatures::Device;
 use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use crate::work::Work;
-use gateway::{Door, SimDesk, open_desk};
+use gateway::{Connections, SimDesk, open_desk};
 use iteration::Iteration;
 use journal::Journal;
 use network::NetworkThread;
@@ -181,7 +181,7 @@ pub struct Node<P: Protocol> {
     peers: VecDeque<FromPeer<P::Message>>,
     /// The desk; `None` while it is in use.
     desk: Option<Box<SimDesk>>,
-    door: Door,
+    connections: Connections,
     /// Clients' bundles that the replica refused, in order of arrival.
     refused: Vec<(Digest, Refusal)>,
     local: VecDeque<Input<P::Message>>,
@@ -232,7 +232,7 @@ impl<P: Protocol> Node<P> {
             alarm_known: NEVER,
             peers: VecDeque::new(),
             desk: Some(open_desk(&parts, judge)),
-            door: Door::new(parts.origins.len()),
+            connections: Connections::new(parts.origins.len()),
             refused: Vec::new(),
             local: VecDeque::new(),
             actions: Vec::new(),

@@ -1,7 +1,7 @@
 //! The end of a replica's process, and its restart.
 
 use super::Node;
-use super::gateway::{Door, open_desk};
+use super::gateway::{Connections, open_desk};
 use crate::clock::NEVER;
 use crate::faults::Leaves;
 use quorate_adversary::byzantine::Behaviour;
@@ -33,7 +33,7 @@ impl<P: Protocol> Node<P> {
     fn close_desk(&mut self) {
         let desk = self.desk.take().expect("nobody is at the desk");
         self.desk = Some(open_desk(&self.parts, desk.into_verifier()));
-        self.door = Door::new(self.parts.origins.len());
+        self.connections = Connections::new(self.parts.origins.len());
     }
 
     /// Restarts as a new replica, from the journal that survived the crash.

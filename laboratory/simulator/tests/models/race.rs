@@ -155,11 +155,11 @@ fn play(world: World, one: impl Fn(&mut Random) -> (Vec<f64>, f64), seed: u64) -
 }
 
 /// Compares the model of a time with simulated ones: the probability that it is finite, its mean and percentiles.
-fn compare(name: &str, law: &quorate_simulator::models::grid::Law, played: &[f64], tolerance: f64) {
+fn compare(name: &str, distribution: &quorate_simulator::models::grid::Distribution, played: &[f64], tolerance: f64) {
     let came: Vec<f64> = played.iter().copied().take_while(|ms| ms.is_finite()).collect();
     let share = came.len() as f64 / played.len() as f64;
     let error = (share * (1.0 - share) / played.len() as f64).sqrt();
-    let total = law.total();
+    let total = distribution.total();
     assert!((total - share).abs() < 0.01 + 4.0 * error, "{name}: comes with {total}, played {share}");
     let check = |what: &str, ours: Option<f64>, played: f64| {
         let ours = ours.unwrap_or(f64::NAN);
@@ -169,9 +169,13 @@ fn compare(name: &str, law: &quorate_simulator::models::grid::Law, played: &[f64
             "{name} {what}: {ours}, played {played}"
         );
     };
-    check("mean", law.mean_ms(), came.iter().sum::<f64>() / came.len() as f64);
+    check("mean", distribution.mean_ms(), came.iter().sum::<f64>() / came.len() as f64);
     for percent in [0.5, 0.9, 0.99] {
-        check(&format!("p{}", percent * 100.0), law.quantile_ms(percent), came[(percent * came.len() as f64) as usize]);
+        check(
+            &format!("p{}", percent * 100.0),
+            distribution.quantile_ms(percent),
+            came[(percent * came.len() as f64) as usize],
+        );
     }
 }
 
@@ -251,7 +255,7 @@ fn race_star(name: &str, world: World, star: Star, seed: u64) {
     let came = played.replies.iter().filter(|ms| ms.is_finite()).count() as f64 / REQUESTS as f64;
     let error = (came * (1.0 - came) / REQUESTS as f64).sqrt();
     assert!((outcome.success - came).abs() < 4.5 * error + 1e-9, "{name}: {}, played {came}", outcome.success);
-    assert!((outcome.success - model.reply.total()).abs() < 1e-6, "the formula and the law agree");
+    assert!((outcome.success - model.reply.total()).abs() < 1e-6, "the formula and the distribution agree");
 }
 
 /// 1 %: the grid and the sample are the only sources of error.

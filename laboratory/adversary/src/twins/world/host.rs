@@ -1,6 +1,6 @@
 //! Host of the replicas: delivers, signs, verifies, stores and executes immediately.
 
-use super::{Answer, MAX_DELIVERIES, MAX_TOLD, Parcel, World};
+use super::{Answer, MAX_DELIVERIES, MAX_SINGLE_SENDS, Parcel, World};
 use crate::twins::checker::Property;
 use crate::twins::participants::{InstanceId, InstanceSet};
 use crate::twins::signatures::statement;
@@ -255,11 +255,11 @@ impl<P: Protocol> World<P> {
 
     /// Counts a message to a single recipient: an answer, or a vote to its collector.
     fn count_work(&mut self, instance: InstanceId) {
-        let told = &mut self.told[instance.0];
-        *told = told.saturating_add(1);
-        if *told == MAX_TOLD + 1 && self.checker.trusts(instance) {
+        let single_sends = &mut self.single_sends[instance.0];
+        *single_sends = single_sends.saturating_add(1);
+        if *single_sends == MAX_SINGLE_SENDS + 1 && self.checker.trusts(instance) {
             let what = format!(
-                "{} sends more than {MAX_TOLD} messages to single others in a view",
+                "{} sends more than {MAX_SINGLE_SENDS} messages to single others in a view",
                 self.participants.name(instance)
             );
             self.checker.report(Property::Work, what);

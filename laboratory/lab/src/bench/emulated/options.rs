@@ -1,7 +1,7 @@
 //! Flags of `quorate bench --host emulated`.
 
 use crate::emulation::Emulator;
-use crate::link_flags::{parse_card, parse_delay, parse_loss};
+use crate::link_flags::{parse_delay, parse_loss, parse_nic_rate};
 use crate::sim::{SimError, SimOptions};
 use crate::spec::{BenchArgs, BenchSpec, Host, Problem, SpecError, choice, quote};
 use clap::Args;
@@ -44,7 +44,7 @@ pub struct EmulationOptions {
     pub delay_ms: Option<f64>,
     /// Bandwidth of each network interface in Mbit/s, in either direction; 0: no limit; overrides the network's
     /// bandwidth.
-    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_nic_rate)]
     pub card_mbit_per_s: Option<u32>,
     /// Minimum retransmission timeout of the kernel's TCP, in milliseconds [default: from the network file, or 200].
     /// The kernel rounds it up to a clock tick, and scales its delayed acknowledgements with it.

@@ -130,7 +130,7 @@ impl Disciplines {
         let has_spikes = plan.changes.iter().any(|(_, change)| matches!(change, Change::Spike(..)));
         let spread = Spread::of(plan);
         let keeps_order = spread.is_some() || has_spikes;
-        let card = bytes_per_second(plan.ingress_ps_per_byte);
+        let nic = bytes_per_second(plan.ingress_ps_per_byte);
         let mut random = Random::new(plan.seed, Purpose::Links, 0);
         Disciplines {
             ends: plan.ends,
@@ -138,7 +138,7 @@ impl Disciplines {
             last_leg: plan.last_leg.unwrap_or_default(),
             replaces_delays: plan.normal.is_some(),
             spread,
-            rate: card.or(keeps_order.then_some(NO_TIME)),
+            rate: nic.or(keeps_order.then_some(NO_TIME)),
             correction_ns: 0,
             seeds: plan.links.iter().map(|_| random.bits()).collect(),
         }

@@ -1,7 +1,7 @@
 //! The namespace in the middle: one interface per endpoint, each with a discipline per sender.
 
 use super::discipline::{Disciplines, bytes_per_second};
-use super::messages::{CARD, ROOT, ROOT_HANDLE, class, class_of, dropped, every_discipline, filter, netem, root};
+use super::messages::{NIC_CLASS, ROOT, ROOT_HANDLE, class, class_of, dropped, every_discipline, filter, netem, root};
 use crate::emulation::address::{MIRROR, address_of};
 use crate::emulation::error::{EmulationError, NetemStep};
 use crate::emulation::namespace::{INTERFACE, Namespace, interface_up, set};
@@ -81,20 +81,20 @@ impl Fabric {
     }
 
     /// Creates the disciplines of all links.
-    fn install(&mut self, card: Option<u64>) -> Result<(), EmulationError> {
+    fn install(&mut self, nic: Option<u64>) -> Result<(), EmulationError> {
         const NEW: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let probes = (self.ends, self.interfaces.len() - 1);
         for to in (0..self.ends).chain([probes.1]) {
             let interface = self.interfaces[to];
-            let card = card.filter(|_| to < self.ends);
+            let nic = nic.filter(|_| to < self.ends);
             self.netlink.ask(libc::RTM_NEWQDISC, NEW, &root(interface)).map_err(failed(NetemStep::Classes))?;
-            let parent = class(interface, CARD, ROOT_HANDLE, card);
+            let parent = class(interface, NIC_CLASS, ROOT_HANDLE, nic);
             self.netlink.ask(libc::RTM_NEWTCLASS, NEW, &parent).map_err(failed(NetemStep::Classes))?;
             let senders =
                 if to == probes.1 { vec![probes.0] } else { (0..self.ends).filter(|from| *from != to).collect() };
             for from in senders {
                 let (minor, _) = class_of(from);
-                let own = class(interface, minor, CARD, card);
+                let own = class(interface, minor, NIC_CLASS, nic);
                 self.netlink.ask(libc::RTM_NEWTCLASS, NEW, &own).map_err(failed(NetemStep::Classes))?;
                 self.set(from, to, NEW).map_err(failed(NetemStep::Netem))?;
                 let choose = filter(interface, address_of(from), minor);
@@ -193,7 +193,7 @@ fn pair(netlink: &mut Netlink, name: &str, end: &Namespace, mtu_bytes: u32) -> i
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn send_card(netlink: &mut Netlink, ps_per_byte: u64) -> io::Result<()> {
+pub fn limit_egress(netlink: &mut Netlink, ps_per_byte: u64) -> io::Result<()> {
     let Some(rate) = bytes_per_second(ps_per_byte) else { return Ok(()) };
     let discipline = super::discipline::Discipline {
         delay_ns: 0,

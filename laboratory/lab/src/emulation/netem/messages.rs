@@ -10,7 +10,7 @@ pub const ROOT: u32 = u32::MAX;
 /// Handle of a root discipline.
 pub const ROOT_HANDLE: u32 = 1 << 16;
 /// Class of a receiver's interface, the parent of the senders' classes.
-pub const CARD: u32 = ROOT_HANDLE | 1;
+pub const NIC_CLASS: u32 = ROOT_HANDLE | 1;
 
 /// Bytes of an Ethernet header, which are no part of an IP packet.
 pub const ETHERNET_BYTES: i32 = 14;

@@ -36,7 +36,7 @@ pub struct Ends {
 pub struct Netem {
     fabric: Arc<Mutex<Fabric>>,
     /// Sockets in the endpoints' namespaces, for their interfaces' counters.
-    cards: Vec<Netlink>,
+    nics: Vec<Netlink>,
     changes: Vec<(Duration, Change)>,
     changer: Option<Changer>,
     before: Totals,
@@ -70,7 +70,7 @@ impl Netem {
         let all: Vec<&Namespace> = namespaces.iter().chain([&mirror]).collect();
         let fabric = Fabric::new(plan, &all)?;
         let count = all.len();
-        let mut cards = Vec::new();
+        let mut nics = Vec::new();
         for (end, namespace) in namespaces.iter_mut().chain([&mut mirror]).enumerate() {
             let address = fabric::address_in(end, count);
             namespace.configure(end, address, plan.mtu_bytes, settings)?;
@@ -78,19 +78,19 @@ impl Netem {
             let open = || -> io::Result<Netlink> {
                 let mut netlink = Netlink::open()?;
                 let ps_per_byte = if end < plan.ends { plan.egress_ps_per_byte } else { 0 };
-                fabric::send_card(&mut netlink, ps_per_byte)?;
+                fabric::limit_egress(&mut netlink, ps_per_byte)?;
                 Ok(netlink)
             };
             let opened = namespace.within(open).and_then(|opened| opened);
             let netlink =
-                opened.map_err(|source| EmulationError::Interface { what: "shape the card of", end, source })?;
+                opened.map_err(|source| EmulationError::Interface { what: "shape the interface of", end, source })?;
             if end < plan.ends {
-                cards.push(netlink);
+                nics.push(netlink);
             }
         }
         let changes = plan.changes.iter().map(|(at, change)| (Duration::from_nanos(at.0), change.clone())).collect();
         let fabric = Arc::new(Mutex::new(fabric));
-        let netem = Netem { fabric, cards, changes, changer: None, before: Totals::default() };
+        let netem = Netem { fabric, nics, changes, changer: None, before: Totals::default() };
         Ok((netem, Ends { namespaces, mirror }))
     }
 
@@ -173,13 +173,13 @@ impl Netem {
         sent.bytes = sent.bytes.saturating_sub(beside.bytes);
         sent.bytes = sent.bytes.saturating_sub(sent.packets * u64::from(ETHERNET_BYTES.unsigned_abs()));
         let mut queue_dropped = 0;
-        for card in &mut self.cards {
+        for nic in &mut self.nics {
             let mut add = |one: &[u8]| {
                 if let Some((_, ROOT_HANDLE, drops)) = dropped(one) {
                     queue_dropped += drops;
                 }
             };
-            card.list(libc::RTM_GETQDISC, &every_discipline(), &mut add)?;
+            nic.list(libc::RTM_GETQDISC, &every_discipline(), &mut add)?;
         }
         let mut fabric = self.fabric();
         Ok(Totals { sent, drops: fabric.count()?, queue_dropped, not_taken: fabric.not_taken()? })
