@@ -128,7 +128,7 @@ const FINGERPRINTS: &[(&str, &str)] = &[
     ("results", "04325922700cb8b6"),
     ("request", "76c86c1f80adf827"),
     ("reply", "c2fa3794374cf84c"),
-    ("sealed", "0ea519738f45116d"),
+    ("sealed", "b7d21aa7d168d404"),
     ("optional", "63db229a00735eed"),
     ("shared", "92d290f9e18cfe77"),
 ];
