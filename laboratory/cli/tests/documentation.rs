@@ -403,12 +403,30 @@ fn every_public_type_is_documented() {
     );
 }
 
+/// The contents of the site and the index of decisions list every page.
+#[test]
+fn every_page_is_listed() {
+    let docs = root().join("docs");
+    let text = |name: &str| fs::read_to_string(docs.join(name)).expect("the page exists");
+    let (summary, decisions) = (text("SUMMARY.md"), text("adr/README.md"));
+    let mut missing: Vec<Finding> = Vec::new();
+    for path in files(&docs, "md") {
+        let name = path.strip_prefix(&docs).expect("it is below").display().to_string();
+        if name != "SUMMARY.md" && !summary.contains(&format!("({name})")) {
+            missing.push(format!("docs/SUMMARY.md does not list {name}"));
+        }
+        let decision = name.strip_prefix("adr/").filter(|name| *name != "README.md");
+        if decision.is_some_and(|file| !decisions.contains(&format!("({file})"))) {
+            missing.push(format!("docs/adr/README.md does not list {name}"));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 /// Statements of the documents about the cluster written by `quorate testnet`: the document, the statement, and the key
 /// in `config.toml` with its value.
 const DEFAULTS: &[(&str, &str, &str, &str)] = &[
     ("README.md", "`testnet` sets `channel = \"tls\"`", "channel", "tls"),
-    ("README.md", "Clients sign what they send", "client_authentication", "ed25519"),
-    ("README.md", "the default of `testnet`; `bench` leaves it out", "client_authentication", "ed25519"),
     ("README.md", "By default any key is accepted", "clients.admitted", "any"),
     ("docs/OPERATIONS.md", "`quorate testnet` sets `channel = \"tls\"`", "channel", "tls"),
     ("docs/OPERATIONS.md", "**By default a cluster is public**", "clients.admitted", "any"),

@@ -28,5 +28,6 @@ mod processes;
 mod replay;
 mod results;
 mod signals;
+mod site;
 mod tags;
 mod twins;
