@@ -292,10 +292,16 @@ fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[J
     output::report(&format!("wrote {} with {count} figures", path.display()));
     if let Some(path) = &arguments.reproduction {
         let catalogue = Catalogue::parse(CATALOGUE)?;
-        let text = reproduction::render(&catalogue, &findings);
-        std::fs::write(path, text)
-            .map_err(|error| cannot_use(format!("--reproduction: cannot write {}", path.display()), &error))?;
-        output::report(&format!("wrote {}", path.display()));
+        let pages = reproduction::render(&catalogue, &findings);
+        let directory = path.with_file_name(reproduction::PAGES_DIR);
+        let papers = pages.papers.iter().map(|(file, text)| (directory.join(file), text));
+        let cannot_write =
+            |path: &Path, error| cannot_use(format!("--reproduction: cannot write {}", path.display()), &error);
+        std::fs::create_dir_all(&directory).map_err(|error| cannot_write(&directory, error))?;
+        for (path, text) in papers.chain([(path.clone(), &pages.index)]) {
+            std::fs::write(&path, text).map_err(|error| cannot_write(&path, error))?;
+        }
+        output::report(&format!("wrote {} and a page for each paper beside it", path.display()));
     }
     Ok(())
 }

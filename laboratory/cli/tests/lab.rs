@@ -237,7 +237,9 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     assert!(!Path::new(&dir).join("report.html").exists(), "the page is where --html says");
     let figures: Vec<_> = fs::read_dir(Path::new(&dir).join("figures")).expect("it is there").collect();
     assert_eq!(figures.len(), 2, "SVG and PDF");
-    assert!(fs::read_to_string(table).expect("it was written").contains("not there yet: needs"));
+    assert!(fs::read_to_string(table).expect("it was written").contains("[Figure 4](reproduction/transports.md#"));
+    let paper = fs::read_to_string(scratch.path("reproduction/transports.md")).expect("it was written");
+    assert!(paper.contains("## Figure 4\n"), "{paper}");
     fs::write(&fidelity, "[1]").expect("it can be written");
     for wrong in [&["--paper", "framework"][..], &["--fidelity", &fidelity]] {
         let output = quorate(&[&["lab", "report", &dir][..], wrong].concat());

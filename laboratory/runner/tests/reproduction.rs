@@ -1,8 +1,8 @@
-//! The list of the papers' figures, and the table generated from it.
+//! The list of the papers' figures, and the pages that are made of it.
 
 use quorate_lab::experiments::{Instrument, Judgement, Profile, Row, Verdict, read};
 use quorate_runner::page::Finding;
-use quorate_runner::page::reproduction::{CATALOGUE, Catalogue, render};
+use quorate_runner::page::reproduction::{CATALOGUE, Catalogue, PAGES_DIR, render};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn judgement(id: &str, verdict: Verdict, overturned: Option<&str>) -> Judgement 
 }
 
 #[test]
-fn the_table_has_verdicts_and_what_is_missing() {
+fn the_pages_have_verdicts_and_missing_parts() {
     let text = "[[paper]]\nname = \"p\"\ntitle = \"A title\"\nauthors = \"A, 2020\"\n\
         [[entry]]\npaper = \"p\"\nfigure = \"Figure 1\"\nshows = \"this\"\nfile = \"p/one.toml\"\nneeds = \"BLS\"\n\
         [[entry]]\npaper = \"p\"\nfigure = \"Figure 2\"\nshows = \"that\"\nneeds = \"SCTP\"\n\
@@ -111,26 +111,44 @@ fn the_table_has_verdicts_and_what_is_missing() {
     row.provenance.surroundings.machine = "virtual time".to_owned();
     let rows = [row.clone(), Row { repetition: 1, failure: Some("it hung".into()), ..row }];
     let claims = [judgement("a", Verdict::Holds, None), judgement("b", Verdict::Fails, Some("It is\nfaster."))];
-    let text = render(&catalogue, &[Finding { plan: &plan, rows: &rows, claims: &claims }]);
+    let pages = render(&catalogue, &[Finding { plan: &plan, rows: &rows, claims: &claims }]);
     for line in [
         "## p\n\nA title (A, 2020).",
-        "| Figure 2 | that | – | not there yet: needs SCTP |",
-        "| Figure 3 | more | [p/three](../experiments/p/three.toml) | not run |",
+        "| [Figure 1](reproduction/p.md#figure-1) | this | quick: 1 of 2 hold |",
+        "| [Figure 2](reproduction/p.md#figure-2) | that | not there yet |",
+        "| [Figure 3](reproduction/p.md#figure-3) | more | Not run. |",
         "Nothing to measure: Figure 4 (boxes).",
-        "| Figure 1 | this | [p/one](../experiments/p/one.toml)<br>without BLS, not there yet | profile quick, 2 runs, 1 failed\
-         <br>`a` **holds** (simulated): batch 1: 2 \\| batch 2: &lt;3; paper: 3, section 5.<br>`b` **does not hold**",
-        "paper: 3, section 5. It is faster. |",
         "- simulated: virtual time, build 0.1.0 commit 123abc\n",
     ] {
-        assert!(text.contains(line), "{line}\n{text}");
+        assert!(pages.index.contains(line), "{line}\n{}", pages.index);
+    }
+    let [(file, page)] = &pages.papers[..] else { panic!("{:?}", pages.papers) };
+    assert_eq!(file, "p.md");
+    for line in [
+        "## Figure 1\n\nShows this. Experiment [p/one](../../experiments/p/one.toml), without BLS.",
+        "\n\nProfile quick, 2 runs, 1 failed:\n\n\
+         - `a` **holds** (simulated): batch 1: 2 \\| batch 2: &lt;3; paper: 3, section 5.\n- `b` **does not hold**",
+        "paper: 3, section 5. It is faster.\n",
+        "## Figure 2\n\nShows that. Not there yet: needs SCTP.",
+        "## Figure 3\n\nShows more. Experiment [p/three](../../experiments/p/three.toml).\n\nNot run.",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
     }
 }
 
 #[test]
-fn the_table_in_the_docs_has_every_figure() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REPRODUCTION.md");
-    let text = fs::read_to_string(path).expect("it is there");
+fn the_pages_in_the_docs_have_every_figure() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let index = fs::read_to_string(docs.join("REPRODUCTION.md")).expect("it is there");
     for entry in catalogue().entries {
-        assert!(text.contains(&entry.figure) && text.contains(&entry.shows), "{} of {}", entry.figure, entry.paper);
+        assert!(index.contains(&entry.figure) && index.contains(&entry.shows), "{} of {}", entry.figure, entry.paper);
+        let page = docs.join(PAGES_DIR).join(format!("{}.md", entry.paper));
+        let page = fs::read_to_string(page).expect("each paper has a page");
+        assert!(
+            entry.drawing || page.contains(&format!("## {}\n", entry.figure)),
+            "{} of {}",
+            entry.figure,
+            entry.paper
+        );
     }
 }

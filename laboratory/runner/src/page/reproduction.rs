@@ -1,8 +1,8 @@
-//! `docs/REPRODUCTION.md`: every figure of the papers, with our results.
+//! `docs/REPRODUCTION.md` and the pages that it links: the verdict on every figure of the papers.
 
 use super::finding::Finding;
 use super::words;
-use quorate_lab::experiments::Judgement;
+use quorate_lab::experiments::{Judgement, Verdict};
 use quorate_types::Fault;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub const CATALOGUE: &str = include_str!("../../../../experiments/catalogue.toml");
 /// File name in errors.
 const CATALOGUE_FILE: &str = "experiments/catalogue.toml";
-const NOT_RUN: &str = "not run";
+const NOT_RUN: &str = "Not run.";
 
 /// Figures and tables of papers.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -75,6 +75,10 @@ impl Catalogue {
         }
         Ok(catalogue)
     }
+
+    fn of(&self, paper: &Paper) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.paper == paper.name)
+    }
 }
 
 impl Entry {
@@ -84,69 +88,123 @@ impl Entry {
     }
 }
 
-/// Writes the table of all figures. An experiment that was run in two profiles has a result for each.
-pub fn render(catalogue: &Catalogue, findings: &[Finding]) -> String {
-    let mut text = String::from(
+/// The index of all figures and one page for each paper.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pages {
+    pub index: String,
+    /// Files in the directory [`PAGES_DIR`] beside the index, with their texts.
+    pub papers: Vec<(String, String)>,
+}
+
+/// Directory of the papers' pages, beside the index.
+pub const PAGES_DIR: &str = "reproduction";
+
+/// Writes the index and the papers' pages. An experiment that was run in two profiles has a result for each.
+pub fn render(catalogue: &Catalogue, findings: &[Finding]) -> Pages {
+    let mut index = String::from(
         "# Reproduction\n\n\
-         Every figure and table of the papers, and what became of it here. This file is written by\n\
-         `quorate lab report DIR --reproduction docs/REPRODUCTION.md` from the results in DIR and from\n\
-         [experiments/catalogue.toml](../experiments/catalogue.toml); do not edit it by hand.\n\n\
-         A claim *holds*, *does not hold*, is *undecided* if the interval of the measurement straddles a limit, or is\n\
-         *not measurable here*; [EXPERIMENTS.md](EXPERIMENTS.md#claims) says how claims are judged. The quick\n\
+         The verdict on every figure and table of the papers. `quorate lab report DIR --reproduction\n\
+         docs/REPRODUCTION.md` writes this file and the pages that it links, from the results in DIR and from\n\
+         [experiments/catalogue.toml](../experiments/catalogue.toml); do not edit them by hand.\n\n\
+         A claim holds, does not hold, is undecided if the interval of the measurement straddles a limit, or is\n\
+         not measurable here; [Experiments](EXPERIMENTS.md#claims) says how claims are judged. The quick\n\
          profile takes about a minute on two cores; the full one has the parameters of the paper.\n",
     );
     for paper in &catalogue.papers {
-        text.push_str(&of_paper(catalogue, paper, findings));
+        index.push_str(&section(catalogue, paper, findings));
     }
-    text.push_str(&provenance(findings));
-    text
+    index.push_str(&provenance(findings));
+    let page = |paper: &Paper| (format!("{}.md", paper.name), page(catalogue, paper, findings));
+    Pages { index, papers: catalogue.papers.iter().map(page).collect() }
 }
 
-fn of_paper(catalogue: &Catalogue, paper: &Paper, findings: &[Finding]) -> String {
-    let entries = || catalogue.entries.iter().filter(|entry| entry.paper == paper.name);
-    let by = if paper.authors.is_empty() { String::new() } else { format!(" ({})", paper.authors) };
-    let mut text = format!("\n## {}\n\n{}{by}.\n\n", paper.name, paper.title);
-    text.push_str("| figure | shows | experiment | verdicts |\n|---|---|---|---|\n");
-    for entry in entries().filter(|entry| !entry.drawing) {
-        let (experiment, verdicts) = state(entry, findings);
-        let _ = writeln!(text, "| {} | {} | {experiment} | {verdicts} |", cell(&entry.figure), cell(&entry.shows));
+/// Returns the section of the index on a paper: a row for each figure.
+fn section(catalogue: &Catalogue, paper: &Paper, findings: &[Finding]) -> String {
+    let mut text = format!("\n## {}\n\n{}\n\n", paper.name, citation(paper));
+    text.push_str("| figure | shows | claims |\n|---|---|---|\n");
+    for entry in catalogue.of(paper).filter(|entry| !entry.drawing) {
+        let anchor = entry.figure.to_lowercase().replace(' ', "-").replace(['.', ',', '(', ')', ':'], "");
+        let verdicts: Vec<String> = own(entry, findings).map(counts).collect();
+        let verdicts = match (&entry.file, verdicts.is_empty()) {
+            (None, _) => "not there yet".to_owned(),
+            (Some(_), true) => NOT_RUN.to_owned(),
+            (Some(_), false) => verdicts.join("; "),
+        };
+        let (figure, shows) = (cell(&entry.figure), cell(&entry.shows));
+        let _ = writeln!(text, "| [{figure}]({PAGES_DIR}/{}.md#{anchor}) | {shows} | {verdicts} |", paper.name);
     }
-    let drawings: Vec<String> =
-        entries().filter(|entry| entry.drawing).map(|entry| format!("{} ({})", entry.figure, entry.shows)).collect();
+    let drawings: Vec<String> = catalogue
+        .of(paper)
+        .filter(|entry| entry.drawing)
+        .map(|entry| format!("{} ({})", entry.figure, entry.shows))
+        .collect();
     if !drawings.is_empty() {
         let _ = writeln!(text, "\nNothing to measure: {}.", drawings.join(", "));
     }
     text
 }
 
-/// Returns the last two columns of an entry.
-fn state(entry: &Entry, findings: &[Finding]) -> (String, String) {
-    let (Some(name), Some(file)) = (entry.experiment(), &entry.file) else {
-        return ("–".to_owned(), format!("not there yet: needs {}", cell(entry.needs.as_deref().unwrap_or_default())));
-    };
-    let mut experiment = format!("[{name}](../experiments/{file})");
-    if let Some(needs) = &entry.needs {
-        let _ = write!(experiment, "<br>without {}, not there yet", cell(needs));
+/// Returns the page of a paper: each figure with the experiment and the measured claims.
+fn page(catalogue: &Catalogue, paper: &Paper, findings: &[Finding]) -> String {
+    let mut text = format!(
+        "# Reproduction: {}\n\n{} [The index](../REPRODUCTION.md) has the other papers.\n",
+        paper.name,
+        citation(paper)
+    );
+    for entry in catalogue.of(paper).filter(|entry| !entry.drawing) {
+        let _ = write!(text, "\n## {}\n\nShows {}.", cell(&entry.figure), cell(&entry.shows));
+        let needs = entry.needs.as_deref().map(cell);
+        let (Some(name), Some(file)) = (entry.experiment(), &entry.file) else {
+            let _ = writeln!(text, " Not there yet: needs {}.", needs.unwrap_or_default());
+            continue;
+        };
+        let _ = write!(text, " Experiment [{name}](../../experiments/{file})");
+        let _ = writeln!(text, "{}.", needs.map(|needs| format!(", without {needs}")).unwrap_or_default());
+        let own: Vec<String> = own(entry, findings).map(of_finding).collect();
+        text.push_str(&if own.is_empty() { format!("\n{NOT_RUN}\n") } else { own.concat() });
     }
-    let own = findings.iter().filter(|finding| finding.plan.experiment.name() == name);
-    let verdicts: Vec<String> = own.map(of_finding).collect();
-    let verdicts = if verdicts.is_empty() { NOT_RUN.to_owned() } else { verdicts.join("<br>") };
-    (experiment, verdicts)
+    text
+}
+
+fn citation(paper: &Paper) -> String {
+    let by = if paper.authors.is_empty() { String::new() } else { format!(" ({})", paper.authors) };
+    format!("{}{by}.", paper.title)
+}
+
+/// Returns the results of an entry's experiment.
+fn own<'a, 'b>(entry: &Entry, findings: &'a [Finding<'b>]) -> impl Iterator<Item = &'a Finding<'b>> {
+    let name = entry.experiment().map(str::to_owned);
+    findings.iter().filter(move |finding| Some(finding.plan.experiment.name()) == name)
+}
+
+/// Returns the number of claims that hold, and of those that nothing was decided about.
+fn counts(finding: &Finding) -> String {
+    let of = |verdict: Verdict| finding.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let mut text = format!("{}: {} of {} hold", finding.plan.profile, of(Verdict::Holds), finding.claims.len());
+    for verdict in [Verdict::Undecided, Verdict::NotMeasurable] {
+        if of(verdict) > 0 {
+            let _ = write!(text, ", {} {verdict}", of(verdict));
+        }
+    }
+    text
 }
 
 fn of_finding(finding: &Finding) -> String {
     let failed = finding.rows.iter().filter(|row| row.failure.is_some()).count();
     let failures = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-    let head = format!("profile {}, {}{failures}", finding.plan.profile, words::count(finding.runs(), "run"));
-    let claims = finding.claims.iter().map(of_claim);
-    std::iter::once(head).chain(claims).collect::<Vec<_>>().join("<br>")
+    let head = format!("\nProfile {}, {}{failures}", finding.plan.profile, words::count(finding.runs(), "run"));
+    if finding.claims.is_empty() {
+        return format!("{head}. It has no claims.\n");
+    }
+    let claims: String = finding.claims.iter().map(of_claim).collect();
+    format!("{head}:\n\n{claims}")
 }
 
 fn of_claim(claim: &Judgement) -> String {
     let paper = if claim.paper.is_empty() { String::new() } else { format!("; paper: {}", cell(&claim.paper)) };
     let why = claim.overturned.as_deref().map(|why| format!(" {}", cell(why))).unwrap_or_default();
     format!(
-        "`{}` **{}** ({}): {}{paper}.{why}",
+        "- `{}` **{}** ({}): {}{paper}.{why}\n",
         claim.id,
         claim.verdict,
         claim.instrument,
@@ -168,7 +226,7 @@ fn provenance(findings: &[Finding]) -> String {
     format!("\n## Provenance\n\n{lines}")
 }
 
-/// Escapes text for a field of a Markdown table.
+/// Escapes a text for Markdown, and for a field of its tables.
 fn cell(text: &str) -> String {
     let text = words::line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('|', "\\|");
     text.replace('*', "\\*").replace('_', "\\_")
