@@ -12,6 +12,7 @@ use quorate_types::{BundleBuilder, Digest, Height, Outcome, ReplyMode, Signers, 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
@@ -110,6 +111,7 @@ fn dropped() -> ClientError {
 pub struct Pipeline {
     requests: Option<Sender<Request>>,
     waker: Arc<dyn Fn() + Send + Sync>,
+    must_wake: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -130,8 +132,10 @@ impl Pipeline {
         }
         let (waker, sequence) = (connection.waker(), connection.identity.sequence_base());
         let (requests, incoming) = channel();
+        let must_wake = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             connection,
+            must_wake: must_wake.clone(),
             options,
             sequence,
             incoming,
@@ -141,7 +145,7 @@ impl Pipeline {
             refusals: 0,
         };
         let thread = thread::Builder::new().name("client".to_owned()).spawn(move || worker.run())?;
-        Ok(Pipeline { requests: Some(requests), waker, thread: Some(thread) })
+        Ok(Pipeline { requests: Some(requests), waker, must_wake, thread: Some(thread) })
     }
 
     /// Submits a command, which is executed at most once. Its result is the one given by f+1 replicas.
@@ -153,6 +157,7 @@ impl Pipeline {
             request.answer(Err(ClientError::PayloadTooLarge(bytes)));
         } else if let Some(requests) = &self.requests
             && requests.send(request).is_ok()
+            && self.must_wake.swap(false, Ordering::SeqCst)
         {
             (self.waker)();
         }
@@ -174,6 +179,8 @@ impl Drop for Pipeline {
 /// The thread behind a pipeline.
 struct Worker {
     connection: Connection<Batch>,
+    /// The next caller wakes this thread, which may be waiting. Later ones need not: the waker is a system call.
+    must_wake: Arc<AtomicBool>,
     options: PipelineOptions,
     /// Number of the last command.
     sequence: u64,
@@ -204,6 +211,8 @@ impl Worker {
 
     /// Sends queued commands, and handles replies until something is due or the waker is called.
     fn turn(&mut self) -> Result<(), ClientError> {
+        // Before the requests are taken: a later one ends the wait below.
+        self.must_wake.store(true, Ordering::SeqCst);
         self.take_requests();
         if !self.waiting.is_empty() && self.has_room() {
             self.send_waiting()?;

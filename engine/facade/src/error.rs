@@ -1,6 +1,7 @@
 //! The error of this crate.
 
 use quorate_applications::NameError;
+use quorate_client::load::LoadError;
 use quorate_client::{ClientError, ConfigError};
 use quorate_node::NodeError;
 use std::io;
@@ -17,6 +18,9 @@ pub enum Error {
     /// A command or query has no result.
     #[error(transparent)]
     Client(Box<ClientError>),
+    /// A load has no report.
+    #[error(transparent)]
+    Load(Box<LoadError>),
     /// A client's configuration file is unusable.
     #[error(transparent)]
     Configuration(Box<ConfigError>),
@@ -63,5 +67,6 @@ macro_rules! boxed {
 boxed! {
     Node(NodeError),
     Client(ClientError),
+    Load(LoadError),
     Configuration(ConfigError),
 }

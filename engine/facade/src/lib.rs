@@ -39,6 +39,7 @@
 //! - [`LocalCluster`] runs all replicas in one process: for tests, and to get started.
 //! - [`run_replica`] runs one replica from a directory written by `quorate testnet` or [`write_cluster`].
 //! - [`Client`] executes one command at a time, [`Pipeline`] many at once, from any thread or asynchronous task.
+//! - [`load::run`] measures throughput and latency under a workload of your own.
 //! - [`Application`] is the interface beneath [`StateMachine`], for applications with their own encodings, large states
 //!   or parallel execution.
 #![deny(missing_docs)]
@@ -46,6 +47,7 @@
 mod client;
 mod cluster;
 mod error;
+pub mod load;
 mod machine;
 mod replica;
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use bytes::Bytes;
+use postcard::ser_flavors::Flavor;
 use quorate_applications::{Application, ApplicationKind, Factory, Frozen, RestoreError};
 use quorate_types::{Command, Decoder};
 use serde::de::DeserializeOwned;
@@ -57,9 +58,44 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, postcard::Error>
     postcard::to_stdvec(value)
 }
 
-/// The adapter between a state machine and the engine. The state is shared with snapshots being encoded, and copied by
-/// the first command after a snapshot.
-struct Typed<S>(Arc<S>);
+/// The adapter between a state machine and the engine.
+struct Typed<S>(State<S>);
+
+/// The state, shared with snapshots that are being encoded. The first command after one takes it back, or a copy. An
+/// `Arc` alone would cost every command an atomic operation.
+enum State<S> {
+    Own(Box<S>),
+    Shared(Arc<S>),
+}
+
+impl<S: StateMachine> State<S> {
+    fn get(&self) -> &S {
+        match self {
+            State::Own(state) => state,
+            State::Shared(state) => state,
+        }
+    }
+
+    fn get_mut(&mut self) -> &mut S {
+        if let State::Shared(state) = self {
+            *self = State::Own(Box::new(Arc::unwrap_or_clone(std::mem::take(state))));
+        }
+        match self {
+            State::Own(state) => state,
+            State::Shared(_) => unreachable!("it was taken back"),
+        }
+    }
+
+    fn share(&mut self) -> Arc<S> {
+        if let State::Own(state) = self {
+            *self = State::Shared(Arc::new(std::mem::take(state)));
+        }
+        match self {
+            State::Shared(state) => state.clone(),
+            State::Own(_) => unreachable!("it is shared"),
+        }
+    }
+}
 
 /// Returns the handle by which clusters run a state machine.
 pub fn kind<S: StateMachine>() -> ApplicationKind {
@@ -67,7 +103,7 @@ pub fn kind<S: StateMachine>() -> ApplicationKind {
 }
 
 fn factory<S: StateMachine>() -> &'static Factory {
-    const { &Factory { name: S::NAME, make: || Box::new(Typed(Arc::new(S::default()))) } }
+    const { &Factory { name: S::NAME, make: || Box::new(Typed(State::Own(Box::<S>::default()))) } }
 }
 
 /// Registers a state machine by name for the configuration files that this process reads. [`run_replica`] and
@@ -82,10 +118,35 @@ pub fn register<S: StateMachine>() -> Result<ApplicationKind, Error> {
     Ok(ApplicationKind::register(factory::<S>())?)
 }
 
-/// Encodes a reply. A reply that cannot be encoded stops every replica, like a panic in `apply`.
+/// Appends what is encoded to a buffer.
+struct Appended<'a>(&'a mut Vec<u8>);
+
+impl Flavor for Appended<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// Appends the encoding of a value to a buffer.
+pub(crate) fn append(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(), postcard::Error> {
+    postcard::serialize_with_flavor(value, Appended(buffer))
+}
+
+/// Appends a reply. One that cannot be encoded ends every replica alike, as a panic in `apply` does.
 fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
-    let encoded = encode(outcome).expect("a reply of a state machine can be encoded");
-    result.extend_from_slice(&encoded);
+    append(outcome, result).expect("a reply of a state machine can be encoded");
 }
 
 impl<S: StateMachine> Application for Typed<S> {
@@ -95,7 +156,7 @@ impl<S: StateMachine> Application for Typed<S> {
 
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
         let outcome = match postcard::from_bytes(command.payload) {
-            Ok(command) => Outcome::Done(Arc::make_mut(&mut self.0).apply(command)),
+            Ok(command) => Outcome::Done(self.0.get_mut().apply(command)),
             Err(_) => Outcome::Malformed,
         };
         reply(&outcome, result);
@@ -103,7 +164,7 @@ impl<S: StateMachine> Application for Typed<S> {
 
     fn query(&self, question: &[u8]) -> Vec<u8> {
         let outcome = match postcard::from_bytes(question) {
-            Ok(query) => Outcome::Done(self.0.query(query)),
+            Ok(query) => Outcome::Done(self.0.get().query(query)),
             Err(_) => Outcome::Malformed,
         };
         let mut answer = Vec::new();
@@ -112,12 +173,12 @@ impl<S: StateMachine> Application for Typed<S> {
     }
 
     fn freeze(&mut self) -> Frozen {
-        let state = self.0.clone();
+        let state = self.0.share();
         Box::new(move || encode(&*state).expect("a state can be encoded").into())
     }
 
     fn snapshot_bytes(&self) -> usize {
-        self.0.estimated_bytes()
+        self.0.get().estimated_bytes()
     }
 
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
@@ -127,7 +188,7 @@ impl<S: StateMachine> Application for Typed<S> {
         if !rest.is_empty() {
             return Err(input.invalid(WHAT, "has bytes after its end").into());
         }
-        self.0 = Arc::new(state);
+        self.0 = State::Own(Box::new(state));
         Ok(())
     }
 }
