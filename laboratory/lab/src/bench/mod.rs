@@ -7,15 +7,19 @@ mod error;
 mod foreign;
 mod last_words;
 mod measure;
+mod processes;
 mod progress;
 mod scratch;
+mod setup;
 mod tidy;
 
-pub use cluster::{Cluster, Processes};
+pub use cluster::Cluster;
 pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;
+pub use processes::Processes;
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
+pub use setup::Setup;
 pub use tidy::LOAD_PREFIX;
 
 use crate::affinity::Pinned;
@@ -26,11 +30,13 @@ use crate::search::{Probe, search};
 use crate::settings::{commands, load_options};
 use crate::spec::{BenchSpec, Fault, Host, Interval};
 use course::Course;
+use emulated::Emulated;
 use measure::Readings;
 use quorate_applications::ApplicationKind;
 use quorate_client::load::{LoadGenerator, LoadHandle, LoadReport};
 use quorate_client::workload::Workload;
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
+use quorate_operator::testnet::client_config;
 use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
@@ -38,9 +44,9 @@ use std::time::Duration;
 
 /// Started cluster, ready for the load.
 pub struct Bench {
-    spec: BenchSpec,
-    /// Faults of the network file, injected in addition to the spec's.
-    faults: Vec<Fault>,
+    asked: BenchSpec,
+    /// The same with the faults of the network file, which names them itself.
+    played: BenchSpec,
     emulation: EmulationOptions,
     cluster: Cluster,
     config: ClientConfig,
@@ -91,15 +97,19 @@ impl Bench {
     pub fn start_on(spec: &BenchSpec, emulation: &EmulationOptions) -> Result<Bench, BenchError> {
         spec.validate()?;
         let network = (spec.host == Host::Emulated).then(|| resolve(spec, emulation)).transpose()?;
-        let faults: Vec<Fault> = network.iter().flat_map(|network| network.faults.iter().copied()).collect();
-        let spec = &with_faults(spec, &faults);
-        spec.validate()?;
-        spec.validate_real()?;
-        let cores = spec.cores as usize;
+        let faults = network.iter().flat_map(|network| network.faults.iter().copied());
+        let mut played = spec.clone();
+        played.fault.extend(faults);
+        played.validate()?;
+        played.validate_real()?;
+        let cores = played.cores as usize;
         let pinned = (cores > 0).then(|| Pinned::to(cores)).transpose().map_err(BenchError::Cores)?;
-        let cluster = Cluster::start(spec, network.map(|network| (emulation, network)))?;
-        let config = cluster.client_config(spec);
-        Ok(Bench { spec: spec.clone(), faults, emulation: emulation.clone(), cluster, config, _pinned: pinned })
+        let setup = Setup::of(&played)?;
+        let network = network.map(|network| Emulated::start(&played, emulation, network)).transpose()?;
+        let cluster = Cluster::start(&setup, network)?;
+        let config = client_config(&setup.template, cluster.committee());
+        let (asked, emulation) = (spec.clone(), emulation.clone());
+        Ok(Bench { asked, played, emulation, cluster, config, _pinned: pinned })
     }
 
     /// Returns the configuration for further clients.
@@ -109,7 +119,7 @@ impl Bench {
 
     /// Runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
-        let Bench { mut spec, faults, emulation, mut cluster, config, _pinned } = self;
+        let Bench { asked, played: spec, emulation, mut cluster, config, _pinned } = self;
         let mut warnings = spec.warnings();
         warnings.extend(spec.idle_beside_the_kernel());
         warnings.iter().for_each(|warning| watcher.warn(warning));
@@ -128,20 +138,12 @@ impl Bench {
         of_network.iter().for_each(|warning| watcher.warn(warning));
         warnings.extend(of_network);
         let result = measure::result(&spec, &report, readings, warnings, peak_rss_kb);
-        // The network file already names its faults, so they do not belong into the reproduced spec as well.
-        spec.fault.truncate(spec.fault.len() - faults.len());
-        Ok(BenchResult { command: emulation.command_line(&spec), spec, emulation: emulated, ..result })
+        Ok(BenchResult { command: emulation.command_line(&asked), spec: asked, emulation: emulated, ..result })
     }
 }
 
-/// Returns the spec with more faults at its end.
-fn with_faults(spec: &BenchSpec, more: &[Fault]) -> BenchSpec {
-    let fault = spec.fault.iter().chain(more).copied().collect();
-    BenchSpec { fault, ..spec.clone() }
-}
-
-/// Puts load on a running cluster, whose files are in `directory`. Reports only the clients' measurements and the
-/// replicas' statuses.
+/// Loads a running cluster, whose files are in `directory`. Reports only the clients' measurements and the replicas'
+/// statuses.
 pub fn load(
     spec: &BenchSpec,
     config: &ClientConfig,

@@ -14,12 +14,13 @@ pub use checked_clients::CheckedClients;
 pub use clients::Ground;
 pub use verdict::Verdict;
 
-use crate::bench::{BenchError, Processes};
+use crate::bench::{BenchError, Processes, Setup};
 use crate::partial;
 use crate::spec::{BenchSpec, Host, Retention};
 use plan::{Injection, Kind, Plan};
 use quorate_applications::compare_histories;
 use quorate_client::{ClientConfig, ClientError, StatusProbe};
+use quorate_operator::testnet::client_config;
 use quorate_types::Status;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -69,8 +70,9 @@ pub fn run(spec: &BenchSpec, duration: Duration, on_blow: &mut dyn FnMut(f64, &s
     let spec = BenchSpec { host: Host::Processes, ..spec.clone() };
     spec.validate().map_err(BenchError::from)?;
     let retention = Retention::of(&spec);
-    let mut processes = Processes::retaining(&spec, &retention)?;
-    let config = processes.client_config(&spec);
+    let setup = Setup::retaining(&spec, &retention)?;
+    let mut processes = Processes::start(&setup, None)?;
+    let config = client_config(&setup.template, processes.committee());
     let checked_clients = CheckedClients::start(&config, spec.clients as usize, spec.seed)?;
     let ground = checked_clients.ground.clone();
     let course = torment(&spec, duration, &mut processes, &ground, on_blow);
