@@ -67,15 +67,6 @@ choice!(
     Eager = "eager",
 );
 
-choice!(
-    /// What a replica does about links that lose messages.
-    Remedy, "remedy",
-    /// Nothing beyond the copies that are set.
-    None = "none",
-    /// PBFT: estimates the loss from the votes that arrive, and sends as many copies as the three phases then need.
-    Adaptive = "adaptive",
-);
-
 /// The consensus core's settings. Times are in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -197,30 +188,8 @@ pub struct Config {
     /// next block. Default 4.
     #[schemars(range(min = 1, max = MAX_WINDOW))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("SLOTS").rare()))]
-    #[schemars(extend("x-with" = With::one("consensus.protocol", &["pbft", "pbft-mac"])))]
+    #[schemars(extend("x-with" = With::one("consensus.protocol", &["pbft", "pbft-mac", "pbft-phases"])))]
     pub pipeline: u64,
-    /// PBFT: whether only the three phases remain, to measure what a loss of messages does to them. Nothing is
-    /// repaired, asked for or sent again, there are no view changes and no checkpoints, and a replica executes a
-    /// decided slot without those before it. A slot that is not decided within `view_timeout_ms` has failed. Replicas
-    /// then differ in what they execute: for measurements only. Requires the dissemination `leader`. Default false.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(REPRODUCTION).rare()))]
-    pub phases_only: bool,
-    /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
-    /// messages; at least `repeat`, whatever is set here. Default 0.
-    #[schemars(range(max = MAX_REPETITIONS))]
-    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
-    #[serde(alias = "repeat_pre_prepare")]
-    pub pre_prepare_repeat: usize,
-    /// Number of copies that a replica sends of each message of the protocol and of each reply, besides the first, for
-    /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
-    #[schemars(range(max = MAX_REPETITIONS))]
-    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
-    pub repeat: usize,
-    /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
-    /// arrive, and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed
-    /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2. Default `none`.
-    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).rare()))]
-    pub remedy: Remedy,
 }
 
 /// Minimum of `batch_bytes`: a bundle with one command without payload.
@@ -233,8 +202,6 @@ pub const MAX_WINDOW: usize = 16_384;
 pub const DEFAULT_MAX_QUEUE_MS: u64 = 250;
 /// Default of `max_queue_ms` if bundles wait for certificates, which takes up to two round trips more.
 pub const DEFAULT_MAX_QUEUE_OF_CERTIFIED_MS: u64 = 500;
-/// Maximum number of copies of one message, besides the first.
-pub const MAX_REPETITIONS: usize = 16;
 
 impl Default for Config {
     fn default() -> Self {
@@ -266,10 +233,6 @@ impl Default for Config {
             window: 1000,
             checkpoint_interval: 128,
             pipeline: 4,
-            phases_only: false,
-            pre_prepare_repeat: 0,
-            repeat: 0,
-            remedy: Remedy::None,
         }
     }
 }
@@ -318,12 +281,6 @@ impl Config {
             }
             ViewDuration::Fixed | ViewDuration::Exponential => self.view_timeout(),
         }
-    }
-
-    /// Returns whether the loss of one message should not take another one with it: copies are no use otherwise, and
-    /// the loss model counts single messages.
-    pub fn needs_messages_apart(&self) -> bool {
-        self.phases_only || self.pre_prepare_repeat > 0 || self.repeat > 0 || self.remedy != Remedy::None
     }
 
     fn validate_vote_wait(&self) -> Result<(), ConfigError> {
@@ -419,25 +376,7 @@ impl Config {
         self.validate_leaders()?;
         self.validate_queue()?;
         self.validate_vote_wait()?;
-        match self.protocol.has_slots() {
-            true => self.validate_slots(),
-            false => self.validate_without_slots(),
-        }
-    }
-
-    fn validate_without_slots(&self) -> Result<(), ConfigError> {
-        let error = |place, what: String| Err(ConfigError::new(place, what, "leave it out, or use `pbft`"));
-        if self.phases_only {
-            return error("phases_only", format!("is true, but {} needs more than its phases", self.protocol));
-        }
-        if self.pre_prepare_repeat > 0 {
-            let what = format!("is {}, but {} has no PRE-PREPARE", self.pre_prepare_repeat, self.protocol);
-            return error("pre_prepare_repeat", what);
-        }
-        if self.remedy != Remedy::None {
-            return error("remedy", format!("is `{}`, but {} has no PREPAREs to count", self.remedy, self.protocol));
-        }
-        Ok(())
+        if self.protocol.has_slots() { self.validate_slots() } else { Ok(()) }
     }
 
     fn validate_leaders(&self) -> Result<(), ConfigError> {
@@ -461,10 +400,10 @@ impl Config {
     }
 
     fn validate_slots(&self) -> Result<(), ConfigError> {
-        if self.phases_only && self.dissemination != Dissemination::Leader {
+        if !self.protocol.facts().repairs_losses && self.dissemination != Dissemination::Leader {
             return Err(ConfigError {
                 place: "dissemination",
-                what: format!("is `{}`, but with phases_only nobody asks for missing commands", self.dissemination),
+                what: format!("is `{}`, but in {} nobody asks for missing commands", self.dissemination, self.protocol),
                 help: "set `leader`, so that each PRE-PREPARE carries its commands".into(),
             });
         }

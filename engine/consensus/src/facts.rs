@@ -3,26 +3,45 @@
 //! Each protocol declares its own facts next to its rules, so [`ProtocolKind::facts`] is defined where the protocols
 //! are known, in [`replica::make`](crate::replica::make).
 
-use quorate_types::Domain;
 use quorate_types::identity::ProofRequirements;
+use quorate_types::{Choice, Domain};
 
 macro_rules! kinds {
-    ($($name:ident: $kind:ident,)+) => {
+    ([] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $engine:ty,)+ }) => {
         /// A protocol that orders commands.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ProtocolKind {
-            $($kind),+
+            $($rules,)+
+            $($kind,)+
         }
 
         impl ProtocolKind {
-            /// All protocols, in the order of the documentation.
-            pub const ALL: &'static [ProtocolKind] = &[$(ProtocolKind::$kind),+];
+            /// The protocols that a configuration may name: [`ALL`](ProtocolKind::ALL), and with the feature
+            /// `laboratory` those for measurements.
+            pub const NAMED: &'static [ProtocolKind] = &[$(ProtocolKind::$rules,)+ $(ProtocolKind::$kind,)+];
         }
-
-        quorate_types::named_choice!(ProtocolKind, "protocol");
     };
 }
-crate::each_protocol!(kinds);
+crate::every_kind! { (kinds) }
+
+macro_rules! replicating {
+    ($($name:ident: $kind:ident,)+) => {
+        impl ProtocolKind {
+            /// All protocols under which replicas agree, in the order of the documentation.
+            pub const ALL: &'static [ProtocolKind] = &[$(ProtocolKind::$kind),+];
+        }
+    };
+}
+crate::each_protocol!(replicating);
+
+impl Choice for ProtocolKind {
+    const WHAT: &'static str = "protocol";
+
+    fn names() -> Vec<&'static str> {
+        ProtocolKind::NAMED.iter().map(|kind| kind.name()).collect()
+    }
+}
+quorate_types::by_name!(ProtocolKind, ProtocolKind::NAMED.iter().copied());
 
 /// Static facts about one protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +67,10 @@ pub struct Facts {
     pub awaited_delays: u32,
     /// Whether certificates of votes are shown to third parties, in proposals or view changes.
     pub shows_votes: bool,
+    /// Whether replicas make up for lost messages: they repeat statements, ask for what they lack, and agree on
+    /// checkpoints. Without, a slot succeeds or fails by the messages that arrive, and replicas execute different
+    /// commands: for measurements only.
+    pub repairs_losses: bool,
 }
 
 /// Way in which blocks are certified and committed.

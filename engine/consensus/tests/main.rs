@@ -28,7 +28,6 @@ mod unit_naming;
 mod unit_pace;
 mod unit_pacemaker;
 mod unit_pool;
-mod unit_remedy;
 mod unit_rules;
 mod unit_safety;
 mod unit_sizing;

@@ -19,6 +19,7 @@ fn spec() -> SimSpec {
         scheme: SchemeKind::ED25519,
         macs: None,
         signatures: Signatures::Modelled,
+        copies: Default::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,

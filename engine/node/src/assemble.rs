@@ -279,12 +279,12 @@ impl ForReplica for Hosting<'_> {
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
         let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
         let consensus = config.consensus.clone();
-        let view_timeout = consensus.view_timeout();
         let replica = make(consensus, committee.quorum, committee.epoch, config.replica, salt);
         let shape = config.scheme.profile().shape(committee.len());
-        let (me, quorum) = (config.replica, committee.quorum);
-        let liar = config.laboratory.as_ref().map(|laboratory| laboratory.liar(me, quorum, shape, view_timeout));
-        Box::new(Host::new(replica, Devices::new(fittings), memory, liar, recorder, orders.clone()))
+        let (laboratory, switches) = (config.laboratory.as_ref(), config.reproduction());
+        let (me, view_timeout) = (config.replica, config.consensus.view_timeout());
+        let wrapper = laboratory::wrapper(laboratory, &switches, me, committee.quorum, shape, view_timeout);
+        Box::new(Host::new(replica, Devices::new(fittings), memory, wrapper, recorder, orders.clone()))
     }
 }
 

@@ -351,6 +351,14 @@ impl NodeConfig {
         Reproduction::default()
     }
 
+    /// Returns whether the laboratory has the replica send copies of its messages.
+    pub(crate) fn copies_messages(&self) -> bool {
+        #[cfg(feature = "laboratory")]
+        return self.reproduction.copies.any();
+        #[cfg(not(feature = "laboratory"))]
+        false
+    }
+
     /// Returns the scheme with the way of verification that `[reproduction]` sets.
     pub fn signatures(&self) -> SchemeKind {
         self.reproduction().bls_verification.of(self.scheme)
@@ -395,6 +403,11 @@ impl NodeConfig {
         }
         self.consensus.validate().map_err(|fault| fault.at(|key| Place::in_table("consensus", key)))?;
         let protocol = self.consensus.protocol;
+        #[cfg(feature = "laboratory")]
+        self.reproduction
+            .copies
+            .validate(protocol)
+            .map_err(|fault| fault.at(|key| Place::in_table("reproduction.copies", key)))?;
         self.authentication()
             .check(protocol.name(), protocol.requires(), protocol.requires_of_votes())
             .map_err(|fault| fault.at(Place::key))?;
@@ -429,7 +442,9 @@ impl NodeConfig {
             links.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
         }
         let (mut packets, retransmission) = (self.packets, self.retransmission);
-        packets.frames_apart |= self.consensus.needs_messages_apart();
+        // The loss of one message should not take another one with it: copies are no use otherwise, and the model of a
+        // protocol without repairs counts single messages.
+        packets.frames_apart |= self.copies_messages() || !self.consensus.protocol.facts().repairs_losses;
         let settings = WireSettings { links, tcp: self.tcp.clone(), packets, retransmission, quic: self.quic.clone() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }

@@ -33,7 +33,7 @@ impl Place {
 
     /// Returns the place of a path such as `consensus.window`.
     pub(crate) fn of(path: &'static str) -> Place {
-        path.split_once('.').map_or_else(|| Place::key(path), |(table, key)| Place::in_table(table, key))
+        path.rsplit_once('.').map_or_else(|| Place::key(path), |(table, key)| Place::in_table(table, key))
     }
 
     /// Returns the place of a member's key.
@@ -120,6 +120,10 @@ fn help(key: Option<&str>, why: &str) -> &'static str {
     match key {
         Some("public_key") => {
             "members have an `identity_key` and a `voting_key` now: make a new cluster with `quorate testnet`"
+        }
+        Some("phases_only") => "leave it out, and write `protocol = \"pbft-phases\"` in [consensus] instead",
+        Some("repeat" | "pre_prepare_repeat" | "repeat_pre_prepare" | "remedy") => {
+            "leave it out, or move it to [reproduction.copies], for a replica that `quorate node` runs"
         }
         Some("crypto_threads") => {
             "leave it out, and write `replica_threads` instead: it counts the core's thread, one for the network, and \

@@ -13,7 +13,7 @@ use crate::alarms::wait_until;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
-use crate::laboratory::{self, Liar};
+use crate::laboratory::{self, Wrapper};
 use crate::measure;
 use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
@@ -89,7 +89,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) replica: Replica<P>,
     pub(crate) devices: Devices<P::Message>,
     memory: Memory,
-    liar: Option<Liar<P::Message>>,
+    wrapper: Option<Wrapper<P::Message>>,
     pub(crate) recorder: Option<Recorder>,
     orders: Orders,
     account: CpuAccount,
@@ -152,7 +152,7 @@ impl<P: Protocol> Host<P> {
         replica: Replica<P>,
         devices: Devices<P::Message>,
         memory: Memory,
-        liar: Option<Liar<P::Message>>,
+        wrapper: Option<Wrapper<P::Message>>,
         recorder: Option<Recorder>,
         orders: Orders,
     ) -> Host<P> {
@@ -162,7 +162,7 @@ impl<P: Protocol> Host<P> {
             replica,
             devices,
             memory,
-            liar,
+            wrapper,
             recorder,
             orders,
             account: CpuAccount::current().unwrap_or_default(),
@@ -205,9 +205,9 @@ impl<P: Protocol> Host<P> {
         }
         self.events = events;
         self.tell_refusals();
-        if let Some(liar) = &self.liar {
-            self.devices.desk.mute(!liar.answers_clients(self.now));
-            self.devices.desk.refuse_all(liar.refuses_clients(self.now));
+        if let Some(wrapper) = &self.wrapper {
+            self.devices.desk.mute(!wrapper.answers_clients(self.now));
+            self.devices.desk.refuse_all(wrapper.refuses_clients(self.now));
         }
         self.iterate()?;
         self.keep_state()?;
@@ -242,8 +242,8 @@ impl<P: Protocol> Host<P> {
         if unwritten || !self.devices.local.is_empty() || serves {
             return Some(Duration::ZERO);
         }
-        let lie = self.liar.as_ref().and_then(|liar| liar.next());
-        wait_until(self.now, self.devices.alarms.next(), lie)
+        let delayed = self.wrapper.as_ref().and_then(|wrapper| wrapper.next());
+        wait_until(self.now, self.devices.alarms.next(), delayed)
     }
 
     /// Passes one input to the replica, then performs its actions and everything that follows from them.
@@ -268,17 +268,17 @@ impl<P: Protocol> Host<P> {
         self.perform()
     }
 
-    /// Lets a misbehaving replica replace the actions of an honest one.
+    /// Lets a misbehaving replica replace the actions of an honest one, or copies its messages.
     pub(crate) fn rewrite(&mut self) {
-        if let Some(liar) = &mut self.liar {
-            liar.rewrite(self.now, &mut self.actions);
+        if let Some(wrapper) = &mut self.wrapper {
+            wrapper.rewrite(self.now, &mut self.actions);
         }
     }
 
     /// The only place where the replica takes an input.
     pub(crate) fn consume(&mut self, input: Input<P::Message>) {
-        if let Some(liar) = &mut self.liar {
-            liar.observe(&input);
+        if let Some(wrapper) = &mut self.wrapper {
+            wrapper.observe(&input);
         }
         let _stage = stages::enter(Stage::Step);
         quorate_hosting::recording::step(self.recorder.as_mut(), &mut self.replica, self.now, input, &mut self.actions);
@@ -286,7 +286,7 @@ impl<P: Protocol> Host<P> {
 
     pub(crate) fn perform(&mut self) -> Result<(), HostError> {
         let mut actions = std::mem::take(&mut self.actions);
-        self.devices.desk.set_copies(self.replica.reply_copies());
+        self.devices.desk.set_copies(self.wrapper.as_ref().map_or(0, |wrapper| wrapper.reply_copies()));
         if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
             // The others process the messages while this replica executes.
             actions.sort_by_key(concerns_state);
@@ -488,8 +488,8 @@ impl<P: Protocol> EventLoop for Host<P> {
         while let Some(timer) = self.devices.alarms.ring(self.now) {
             self.feed(Input::Timeout(timer))?;
         }
-        if let Some(liar) = &mut self.liar {
-            liar.ring(self.now, &mut self.actions);
+        if let Some(wrapper) = &mut self.wrapper {
+            wrapper.ring(self.now, &mut self.actions);
             self.perform()?;
         }
         // Agreement does not wait until clients are served.

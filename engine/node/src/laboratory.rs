@@ -15,8 +15,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Wrapper between a misbehaving replica and its host.
-pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
+/// Stands between a replica and its host, and rewrites its actions.
+pub(crate) type Wrapper<M> = Box<dyn Behaviour<M>>;
+
+/// Returns the wrapper of a replica that misbehaves, or sends copies of its messages.
+pub(crate) fn wrapper<M: Malleable>(
+    laboratory: Option<&Laboratory>,
+    switches: &Reproduction,
+    me: ReplicaId,
+    quorum: Quorum,
+    shape: ProofShape,
+    view_timeout: Duration,
+) -> Option<Wrapper<M>> {
+    let context = Context { me, quorum, shape, view_timeout };
+    let behaviour = laboratory.map(|laboratory| laboratory.misbehaviour().behaviour(context));
+    switches.copies.wrap(me, quorum, behaviour)
+}
 
 /// The table `[laboratory]` of a configuration: misbehaviour for experiments, reported at startup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -65,16 +79,6 @@ impl Laboratory {
 
     pub(crate) fn fault(&self) -> Fault {
         self.fault
-    }
-
-    pub(crate) fn liar<M: Malleable>(
-        &self,
-        me: ReplicaId,
-        quorum: Quorum,
-        shape: ProofShape,
-        view_timeout: Duration,
-    ) -> Liar<M> {
-        self.misbehaviour().behaviour(Context { me, quorum, shape, view_timeout })
     }
 
     pub(crate) fn validate(&self, me: ReplicaId, replicas: usize) -> Result<(), ConfigFault> {

@@ -57,10 +57,6 @@ impl Laboratory {
         match *self {}
     }
 
-    pub(crate) fn liar<M>(&self, _: ReplicaId, _: Quorum, _: ProofShape, _: Duration) -> Liar<M> {
-        match *self {}
-    }
-
     pub(crate) fn validate(&self, _: ReplicaId, _: usize) -> Result<(), ConfigFault> {
         match *self {}
     }
@@ -80,10 +76,22 @@ impl<'de> Deserialize<'de> for Laboratory {
     }
 }
 
-/// Uninhabited: no misbehaving replica.
-pub(crate) struct Liar<M>(Infallible, PhantomData<M>);
+/// Uninhabited: no replica whose actions are rewritten.
+pub(crate) struct Wrapper<M>(Infallible, PhantomData<M>);
 
-impl<M> Liar<M> {
+/// No replica has a wrapper.
+pub(crate) fn wrapper<M>(
+    _: Option<&Laboratory>,
+    _: &Reproduction,
+    _: ReplicaId,
+    _: Quorum,
+    _: ProofShape,
+    _: Duration,
+) -> Option<Wrapper<M>> {
+    None
+}
+
+impl<M> Wrapper<M> {
     pub fn observe(&mut self, _: &Input<M>) {
         match self.0 {}
     }
@@ -105,6 +113,10 @@ impl<M> Liar<M> {
     }
 
     pub fn refuses_clients(&self, _: Time) -> bool {
+        match self.0 {}
+    }
+
+    pub fn reply_copies(&self) -> usize {
         match self.0 {}
     }
 }

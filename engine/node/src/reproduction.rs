@@ -1,5 +1,7 @@
 //! Slower modes that reproduce figures of single papers.
 
+#[cfg(feature = "laboratory")]
+use quorate_adversary::copies::CopyRules;
 use quorate_crypto::{BlsVerification, CertificateCache, ClientVerdicts};
 use quorate_types::PayloadPath;
 use quorate_types::settings::{Flag, REPRODUCTION, With};
@@ -32,4 +34,7 @@ pub struct Reproduction {
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION)))]
     #[schemars(extend("x-real" = true))]
     pub count_allocations: bool,
+    /// Copies of messages, for links that lose some of them.
+    #[cfg(feature = "laboratory")]
+    pub copies: CopyRules,
 }

@@ -2,7 +2,6 @@
 
 use crate::config::NodeConfig;
 use crate::config_file::{ConfigFault, Place};
-use quorate_consensus::config::Remedy;
 use quorate_network::channels::{Carriage, ChannelKind};
 use quorate_network::transports::{QuicVotes, RetransmissionConfig, TransportKind};
 
@@ -35,14 +34,13 @@ impl NodeConfig {
 
     /// A transport without retransmission, and no copies of messages.
     fn unrepeated(&self) -> Option<ConfigFault> {
-        let has_copies = self.consensus.repeat > 0 || self.consensus.remedy != Remedy::None;
-        (!self.transport.profile().repairs_losses && !has_copies).then(|| ConfigFault {
+        (!self.transport.profile().repairs_losses && !self.copies_messages()).then(|| ConfigFault {
             place: Place::key("transport"),
             what: format!(
                 "is `{}`, which repeats nothing: each proposal or vote that is lost may cost a view timeout",
                 self.transport
             ),
-            help: "set `rudp`, or `repeat` in [consensus] to 1 or more".to_owned(),
+            help: "set `rudp`".to_owned(),
         })
     }
 

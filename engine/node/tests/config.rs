@@ -165,6 +165,30 @@ fn the_key_that_replica_threads_replaces_says_so() {
 }
 
 #[test]
+fn keys_that_the_core_no_longer_has_say_what_to_write() {
+    for (key, help) in [
+        ("phases_only = true", "write `protocol = \"pbft-phases\"` in [consensus]"),
+        ("repeat = 1", "move it to [reproduction.copies]"),
+        ("remedy = \"adaptive\"", "move it to [reproduction.copies]"),
+    ] {
+        let (text, line) = with_line(&four().to_toml(), "window", key);
+        let error = refusal(&text);
+        assert!(error.contains(&format!("line {line}: ")) && error.contains(help), "{error}");
+    }
+}
+
+#[test]
+fn copies_without_effect_are_refused_with_their_line() {
+    let mut config = four();
+    config.reproduction.copies.pre_prepare_repeat = 2;
+    let text = config.to_toml();
+    let line = 1 + text.lines().position(|line| line == "pre_prepare_repeat = 2").expect("what is set is written");
+    let error = refusal(&text);
+    let place = format!("line {line}: `reproduction.copies.pre_prepare_repeat`: is 2, but jolteon");
+    assert!(error.contains(&place) && error.contains("use `pbft`"), "{error}");
+}
+
+#[test]
 fn a_limited_queue_is_refused_where_clients_send_to_all_replicas() {
     let (text, line) = with_line(&four().to_toml(), "# max_queue_ms", "max_queue_ms = 250");
     let error = refusal(&text);
@@ -411,7 +435,7 @@ fn unwise_settings_are_named_with_the_better_choice() {
     assert!(lossy.contains("`transport`: is `udp`, which repeats nothing") && lossy.contains("`rudp`"), "{lossy}");
     let copied = |config: &mut NodeConfig| {
         config.transport = TransportKind::UDP;
-        config.consensus.repeat = 1;
+        config.reproduction.copies.repeat = 1;
     };
     assert!(said(&copied).is_empty(), "copies are another way");
 

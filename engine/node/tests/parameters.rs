@@ -28,7 +28,6 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("consensus", "retained_bytes", "2000"),
     ("consensus", "window", "2000"),
     ("consensus", "checkpoint_interval", "100"),
-    ("consensus", "phases_only", "true"),
     ("members", "identity_key", ""),
     ("members", "voting_key", ""),
 ];
@@ -81,7 +80,6 @@ const COMPARED: &[&str] = &[
     "consensus.dissemination",
     "consensus.leader",
     "consensus.max_delay_ms",
-    "consensus.phases_only",
     "consensus.protocol",
     "consensus.retained_blocks",
     "consensus.retained_bytes",

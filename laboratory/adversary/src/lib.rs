@@ -2,8 +2,9 @@
 //!
 //! [`byzantine`] makes an honest replica misbehave. [`twins`] plays scripted scenarios with duplicated replicas, and
 //! exhibits historical bugs. [`oracles`] check the replicas' statements, order and journals, and share no code with
-//! them.
+//! them. [`copies`] repeats messages over links that lose some of them.
 
 pub mod byzantine;
+pub mod copies;
 pub mod oracles;
 pub mod twins;

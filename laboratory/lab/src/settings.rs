@@ -49,7 +49,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
         duration: spec.duration.into(),
         steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),
         samples: spec.samples as usize,
-        give_up_after: spec.node.consensus.phases_only.then(|| spec.consensus().view_timeout()),
+        give_up_after: spec.fails_slots().then(|| spec.consensus().view_timeout()),
         ..LoadOptions::default()
     }
 }

@@ -206,6 +206,7 @@ fn an_error_in_a_file_names_line_and_key() {
     );
     check_file("[reproduction]\nbatch_polic = \"full\"\n", 2, &["key `batch_polic`", "did you mean `batch_policy`?"]);
     check_file("[reproduction]\nbatch_policy = \"ful\"\n", 2, &["key `batch_policy`", "did you mean \"full\"?"]);
+    check_file("[reproduction]\nphases_only = true\n", 2, &["key `phases_only`", "set `protocol` to `pbft-phases`"]);
     check_file("reproduction = 3\n", 1, &["key `reproduction`", "is not a table"]);
 }
 
@@ -216,7 +217,8 @@ fn switches_that_reproduce_papers_are_no_flags() {
     check(&["--reproduction", "batch_polic=full"], &["`batch_polic`", "did you mean `batch_policy`?"]);
     check(&["--reproduction", "batch_policy=ful"], &["batch_policy=ful", "did you mean `full`?"]);
     check(&["--reproduction", "repeat=many"], &["repeat=many", "write a whole number from 0 to"]);
-    check(&["--reproduction", "phases_only=yes"], &["`yes`", "neither true nor false"]);
+    check(&["--reproduction", "count_allocations=yes"], &["`yes`", "neither true nor false"]);
+    check(&["--reproduction", "phases_only=true"], &["phases_only", "set `protocol` to `pbft-phases`"]);
     check_of::<TortureArgs>(&["--reproduction", "payload_path=copied"], &["--reproduction payload_path", "omit it"]);
 }
 

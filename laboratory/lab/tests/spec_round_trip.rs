@@ -3,6 +3,7 @@
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_adversary::byzantine::behaviours::Slow;
+use quorate_adversary::copies::CopyRules;
 use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
@@ -158,9 +159,10 @@ prop_compose! {
 prop_compose! {
     fn reproduction()(
         certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
-        payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
+        payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(), repeat in 0usize..3,
     ) -> Reproduction {
-        Reproduction { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations }
+        let copies = CopyRules { repeat, ..CopyRules::default() };
+        Reproduction { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, copies }
     }
 }
 
@@ -287,7 +289,8 @@ fn flags_override_the_file_and_the_file_overrides_the_defaults() {
 
 #[test]
 fn switches_are_keys_of_a_table_or_words_of_one_flag() {
-    let file = TempFile::new("switches", "batch = 9\n[reproduction]\nbatch_policy = \"full\"\nphases_only = false\n");
+    let file =
+        TempFile::new("switches", "batch = 9\n[reproduction]\nbatch_policy = \"full\"\ncount_allocations = false\n");
     let switches = |arguments: &[&str]| {
         let node = bench(&[&["--spec", file.path()], arguments].concat()).node;
         (node.consensus.batch_policy, node.reproduction)
@@ -298,6 +301,16 @@ fn switches_are_keys_of_a_table_or_words_of_one_flag() {
     let expected =
         Reproduction { payload_path: PayloadPath::Copied, count_allocations: true, ..Reproduction::default() };
     assert_eq!(switches(&words), (BatchPolicy::Timed, expected));
+}
+
+#[test]
+fn a_result_with_the_former_switch_of_pbft_is_one_of_the_protocol_for_the_phases() {
+    let read = |switch: bool| {
+        let mut spec = serde_json::to_value(bench(&["--protocol", "pbft"])).expect("a spec is plain data");
+        spec["reproduction"]["phases_only"] = switch.into();
+        serde_json::from_value::<BenchSpec>(spec).expect("earlier results are read").node.consensus.protocol
+    };
+    assert_eq!((read(false), read(true)), (ProtocolKind::Pbft, ProtocolKind::PbftPhases));
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn main() {
             scheme: SchemeKind::NONE,
             macs: None,
             signatures: Signatures::Modelled,
+            copies: Default::default(),
             certificate_cache: CertificateCache::On,
             client_authentication: ClientAuthentication::None,
             reply_seals: None,

@@ -39,8 +39,8 @@ struct Vouched {
 pub struct Oracle {
     /// Whether votes are unique per slot instead of per view.
     slotted: bool,
-    /// Whether replicas skip failed slots.
-    phases_only: bool,
+    /// Whether replicas agree. Otherwise they skip failed slots.
+    agrees: bool,
     chain: Chain,
     /// Misbehaving replicas, which need not make progress.
     faulty: Signers,
@@ -85,7 +85,7 @@ impl Oracle {
         let (replicas, protocol) = (quorum.replicas(), config.protocol);
         Oracle {
             slotted: protocol.has_slots(),
-            phases_only: config.phases_only,
+            agrees: config.protocol.facts().repairs_losses,
             statements: Statements::new(protocol, replicas, quorum.faults()),
             work: Work::new(replicas, config),
             relays: Relays::new(replicas),
@@ -365,7 +365,7 @@ impl Oracle {
 
     /// Observes that a replica commits a block and will execute its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
-        if self.phases_only && block.payload.is_empty() {
+        if !self.agrees && block.payload.is_empty() {
             if let Err(discord) = self.chain.passes_over(replica.index(), block.height) {
                 self.report(discord.property(), format!("replica {replica} {discord}"));
             }

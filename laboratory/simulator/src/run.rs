@@ -428,16 +428,16 @@ pub(crate) fn checkpoints(config: &Config) -> CheckpointRule {
     }
 }
 
-/// Returns the behaviour of a misbehaving replica.
+/// Returns the behaviour of a replica that misbehaves, or sends copies of its messages.
 pub(crate) fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
-    let (_, misbehaviour) = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me)?;
-    let view_timeout = spec.consensus.view_timeout();
-    Some(misbehaviour.behaviour(Context {
+    let context = Context {
         me,
         quorum: spec.quorum,
         shape: spec.scheme.profile().shape(spec.quorum.replicas()),
-        view_timeout,
-    }))
+        view_timeout: spec.consensus.view_timeout(),
+    };
+    let own = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me);
+    spec.copies.wrap(me, spec.quorum, own.map(|(_, misbehaviour)| misbehaviour.behaviour(context)))
 }
 
 /// Applies the network conditions of chaos.

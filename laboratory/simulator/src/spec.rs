@@ -2,6 +2,7 @@
 
 use crate::costs::CostTable;
 use crate::network::{ClientsAt, NetworkSpec, Place, place};
+use quorate_adversary::copies::CopyRules;
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
 use quorate_client::load::LoadOptions;
@@ -27,6 +28,8 @@ choice!(
 #[derive(Clone)]
 pub struct SimSpec {
     pub consensus: Config,
+    /// Copies of messages, for links that lose some of them.
+    pub copies: CopyRules,
     pub quorum: Quorum,
     pub scheme: SchemeKind,
     /// Scheme of the MACs on votes; `None` if votes are signed. Also needs an entry in `costs`.

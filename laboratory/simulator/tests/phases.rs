@@ -6,9 +6,10 @@
 
 use crate::common::{commands, spec};
 use quorate_adversary::byzantine::behaviours::Silent;
+use quorate_adversary::copies::{CopyRules, Remedy};
 use quorate_client::load::{LoadMode, LoadOptions, ReplyCounts};
 use quorate_consensus::Config;
-use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind, Remedy};
+use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind};
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{TransportKind, Wire};
 use quorate_simulator::faults::FaultSpec;
@@ -85,7 +86,7 @@ impl Point {
     }
 
     fn spec(&self, wire: Option<Wire>, duration: Duration) -> SimSpec {
-        let base = spec(ProtocolKind::Pbft);
+        let base = spec(ProtocolKind::PbftPhases);
         let mut network = NetworkSpec {
             delay: Delay::Constant { mean_ms: DELAY_MS },
             loss: Loss::Independent { probability: self.loss },
@@ -110,14 +111,16 @@ impl Point {
             .collect();
         SimSpec {
             consensus: Config {
-                protocol: ProtocolKind::Pbft,
-                phases_only: true,
-                pre_prepare_repeat: self.pre_prepare_repeat,
-                repeat: self.repeat,
+                protocol: ProtocolKind::PbftPhases,
                 dissemination: Dissemination::Leader,
                 batch: BatchSize::Commands(1),
                 view_timeout_ms: GIVE_UP.as_millis() as u64,
                 ..base.consensus.clone()
+            },
+            copies: CopyRules {
+                pre_prepare_repeat: self.pre_prepare_repeat,
+                repeat: self.repeat,
+                ..CopyRules::default()
             },
             quorum: self.quorum(),
             wire: wire.unwrap_or_default(),
@@ -245,7 +248,7 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
         |at_s: f64| FaultSpec::Lose { at_ms: at_s * 1e3, for_ms: 100e3, from: all(), to: all(), probability: 0.1 };
     let measure = |remedy| {
         let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(400));
-        spec.consensus.remedy = remedy;
+        spec.copies.remedy = remedy;
         spec.network.faults = vec![lose(105.0), lose(305.0)];
         let report = run(&spec, 1, &commands);
         assert!(report.violation.is_none(), "{:?}", report.violation);
@@ -268,7 +271,7 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
 fn the_adaptive_remedy_copies_replies_where_these_are_lost_too() {
     let measure = |remedy| {
         let mut spec = point((4, 1), 0.3, (0, 0)).spec(None, Duration::from_secs(400));
-        spec.consensus.remedy = remedy;
+        spec.copies.remedy = remedy;
         let report = run(&spec, 1, &commands);
         assert!(report.violation.is_none(), "{:?}", report.violation);
         let by_replies = replies(report).by_replies;
@@ -282,7 +285,7 @@ fn the_adaptive_remedy_copies_replies_where_these_are_lost_too() {
 fn the_adaptive_remedy_costs_nothing_without_loss() {
     let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(20));
     let without = run(&spec, 1, &commands);
-    spec.consensus.remedy = Remedy::Adaptive;
+    spec.copies.remedy = Remedy::Adaptive;
     let with = run(&spec, 1, &commands);
     assert_eq!((with.delivered, with.trace_hash), (without.delivered, without.trace_hash));
 }

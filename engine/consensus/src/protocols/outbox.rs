@@ -1,9 +1,8 @@
 //! Output of a step: actions for the host, and items that the shell handles before the step ends.
 
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
-use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, Purpose, RecordId, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
 use crate::store::Store;
-use crate::voting::remedy::Copies;
 use quorate_types::{Block, Bundle, Digest, Encoder, Height, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,22 +111,6 @@ impl<M: Message> Outbox<M> {
         self.persist(Record::Message(out.finish()));
     }
 
-    /// Adds copies of each protocol message, after it, for links that lose messages. The loopback loses none.
-    pub(crate) fn copy_messages(&mut self, copies: Copies) {
-        for action in std::mem::take(&mut self.actions) {
-            let again = match &action {
-                Action::Send { to, message: Envelope::Protocol(message), after, sign } => {
-                    let to = if *to == To::All { To::Others } else { *to };
-                    let (purpose, message) = (message.purpose(), Envelope::Protocol(message.clone()));
-                    Some((copies_of(copies, purpose), Action::Send { to, message, after: *after, sign: *sign }))
-                }
-                _ => None,
-            };
-            self.actions.push(action);
-            self.actions.extend(again.into_iter().flat_map(|(copies, again)| std::iter::repeat_n(again, copies)));
-        }
-    }
-
     /// Returns the record that must be durable before this replica proposes in `view`, if its journal holds a
     /// reservation of that view; see [`Promise::reserves`](crate::voting::safety::Promise::reserves).
     pub(crate) fn reservation(&self, view: View) -> Option<RecordId> {
@@ -200,8 +183,4 @@ impl<M: Message> Outbox<M> {
             self.actions.push(Action::Send { to, message: Envelope::Relay(bundles), after: None, sign: false });
         }
     }
-}
-
-fn copies_of(copies: Copies, purpose: Purpose) -> usize {
-    if purpose == Purpose::Proposal { copies.pre_prepare.max(copies.all) } else { copies.all }
 }

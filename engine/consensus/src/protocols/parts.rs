@@ -8,7 +8,6 @@ use crate::store::Store;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::LeaderElection;
 use crate::voting::pacemaker::Pacemaker;
-use crate::voting::remedy::{Copies, Remedy};
 use crate::voting::safety::Safety;
 use crate::voting::spreading::Spreading;
 use crate::voting::tally::Tally;
@@ -41,10 +40,6 @@ pub struct Parts {
     pub spreading: Spreading,
     /// Recent answers to peers, for rate limits.
     pub answers: Answers,
-    /// How often messages are sent.
-    pub copies: Copies,
-    /// Adapts the copies to the loss of links, if configured.
-    pub remedy: Option<Remedy>,
 }
 
 impl Parts {

@@ -26,6 +26,38 @@ macro_rules! every_protocol {
     };
 }
 
+/// Calls a macro with the list of all protocols, as [`every_protocol!`](crate::every_protocol) does. With the feature
+/// `laboratory`, it has those too that are for measurements only, under which replicas do not agree.
+#[macro_export]
+macro_rules! every_kind {
+    (($($call:tt)+) $($given:tt)*) => {
+        $crate::every_protocol! { ($crate::with_measured) [$($call)+] $($given)* }
+    };
+}
+
+/// Adds the protocols for measurements to the list.
+#[doc(hidden)]
+#[cfg(feature = "laboratory")]
+#[macro_export]
+macro_rules! with_measured {
+    ([[$($call:tt)+] $($given:tt)*] chained { $($chained:tt)* } others { $($others:tt)* }) => {
+        $($call)+! { [$($given)*] chained { $($chained)* } others {
+            $($others)*
+            pbft_phases: PbftPhases = $crate::protocols::pbft::phases::PhasesEngine,
+        } }
+    };
+}
+
+/// Passes the list on: this program has no protocols for measurements.
+#[doc(hidden)]
+#[cfg(not(feature = "laboratory"))]
+#[macro_export]
+macro_rules! with_measured {
+    ([[$($call:tt)+] $($given:tt)*] $($listed:tt)*) => {
+        $($call)+! { [$($given)*] $($listed)* }
+    };
+}
+
 /// Calls a macro with a function name and the [`ProtocolKind`] of each protocol: `call! { name: Kind, .. }`.
 #[macro_export]
 macro_rules! each_protocol {
@@ -47,6 +79,6 @@ macro_rules! dispatch {
         }
     };
     ($of:expr, $work:expr) => {
-        $crate::every_protocol!(($crate::dispatch) $of, $work)
+        $crate::every_kind! { ($crate::dispatch) $of, $work }
     };
 }

@@ -64,7 +64,7 @@ macro_rules! constructors {
         )+
     };
 }
-crate::every_protocol!((constructors));
+crate::every_kind! { (constructors) }
 
 struct FactsOf;
 

@@ -16,7 +16,7 @@ mod recovery;
 mod relays;
 mod transfer;
 
-use crate::config::{Config, Remedy as RemedyKind};
+use crate::config::Config;
 use crate::data::alone::Alone;
 use crate::data::answers::Answers;
 use crate::data::batches::{Cover, Entry};
@@ -30,12 +30,11 @@ use crate::recovery::checkpoints::Checkpoints;
 use crate::recovery::jobs::Jobs;
 use crate::recovery::journal::{Asking, Standing};
 use crate::recovery::transfer::Transfer;
-use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Message, Refusal, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Refusal, Timer, To};
 use crate::store::Store;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::{LeaderElection, LeaderScript};
 use crate::voting::pacemaker::Pacemaker;
-use crate::voting::remedy::{Copies, Remedy};
 use crate::voting::safety::Safety;
 use crate::voting::spreading::Spreading;
 use crate::voting::tally::{Counted, Tally};
@@ -132,7 +131,6 @@ impl<P: Protocol> Replica<P> {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
         let genesis = Certificate::genesis(&epoch);
-        let copies = Copies { pre_prepare: config.pre_prepare_repeat, all: config.repeat, replies: config.repeat };
         let parts = Parts {
             store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
             safety: Safety::new(genesis.subject),
@@ -144,8 +142,6 @@ impl<P: Protocol> Replica<P> {
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             answers: Answers::new(&config, quorum),
             spreading: Spreading::new(&config, quorum, me, Salt(salt)),
-            copies,
-            remedy: (config.remedy == RemedyKind::Adaptive).then(|| Remedy::new(quorum, copies)),
             config,
             quorum,
             epoch,
@@ -256,9 +252,6 @@ impl<P: Protocol> Replica<P> {
             self.transfer.iter().for_each(Transfer::invariants);
         }
         self.out.fall_silent();
-        if self.parts.copies.any() {
-            self.out.copy_messages(self.parts.copies);
-        }
         // Actions are large, so the lists are swapped where possible, not copied.
         match actions.is_empty() {
             true => std::mem::swap(actions, &mut self.out.actions),
@@ -270,7 +263,6 @@ impl<P: Protocol> Replica<P> {
         if from.index() >= self.parts.quorum.replicas() {
             return self.drop_message(from, Drop::Stranger);
         }
-        self.judge_loss(from, &message);
         match message {
             Envelope::Protocol(message) => match self.protocol.admit(&self.parts, from, &message) {
                 Admission::Drop(why) => self.drop_message(from, why),
@@ -309,16 +301,6 @@ impl<P: Protocol> Replica<P> {
             Envelope::Offer { checkpoint } => self.check_offer(now, from, *checkpoint),
             Envelope::FetchState { height, part } => self.read_state(now, from, height, part),
             Envelope::StatePart { height, part, bytes } => self.take_part(now, from, height, part, bytes),
-        }
-    }
-
-    /// Adapts the number of copies per message to the votes that arrive.
-    fn judge_loss(&mut self, from: ReplicaId, message: &Envelope<P::Message>) {
-        if let (Some(remedy), Envelope::Protocol(message)) = (&mut self.parts.remedy, message)
-            && let Some(vote) = message.counted_vote().filter(|vote| vote.voter == from && from != self.parts.me)
-        {
-            remedy.on_vote(from, &vote.subject);
-            self.parts.copies = remedy.copies();
         }
     }
 
@@ -556,7 +538,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn request_missing(&mut self, now: Time) {
-        if self.parts.config.phases_only {
+        if !P::FACTS.repairs_losses {
             return;
         }
         self.ask_others(now);

@@ -40,11 +40,6 @@ impl<P: Protocol> Replica<P> {
         self.parts.pacemaker.timeouts()
     }
 
-    /// Returns the current number of copies of each reply to an executed bundle, besides the first.
-    pub fn reply_copies(&self) -> usize {
-        self.parts.copies.replies
-    }
-
     /// Returns the number of ignored messages, by reason.
     pub fn dropped(&self) -> &BTreeMap<Drop, u64> {
         &self.out.dropped

@@ -42,11 +42,6 @@ pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     fn purpose(&self) -> Purpose;
     /// Returns the kind of the message with respect to its costs.
     fn kind(&self) -> MessageKind;
-    /// Returns the vote, if the message contains one from which the loss of links is estimated: PREPARE or COMMIT of
-    /// PBFT.
-    fn counted_vote(&self) -> Option<&Vote> {
-        None
-    }
     /// Returns the proposed block, and the bundles that travel with it.
     fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
     /// Returns the certificates in the message, except those inside statements signed by others.

@@ -128,6 +128,7 @@ impl Store {
     /// Creates a store that contains only genesis.
     pub fn new(config: &Config, quorum: Quorum, me: ReplicaId, genesis: Digest, salt: Salt) -> Self {
         let lookback = LeaderElection::new(config.leader, quorum).lookback();
+        let repairs = config.protocol.facts().repairs_losses;
         Store {
             me,
             quorum,
@@ -145,7 +146,7 @@ impl Store {
             users: DigestMap::with_hasher(salt),
             wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms), salt),
             // Without checkpoints, no height is a multiple of the interval.
-            checkpoint_interval: if config.phases_only { u64::MAX } else { config.checkpoint_interval },
+            checkpoint_interval: if repairs { config.checkpoint_interval } else { u64::MAX },
             certifies: config.dissemination.is_certified(),
             // Half of the time for which an honest spreader waits, because messages may be late.
             batches: Batches::new(quorum, me, config.view_timeout() * PATIENCE / 2, salt),

@@ -3,7 +3,6 @@
 pub mod fairness;
 pub mod leader;
 pub mod pacemaker;
-pub mod remedy;
 pub mod safety;
 pub mod spreading;
 pub mod tally;

@@ -28,8 +28,8 @@ pub struct Oracle<P> {
     /// Whether replicas may have forgotten bundles that were executed before their journals begin. They may order such
     /// bundles again, but execute them only once.
     pub forgetful: bool,
-    /// Whether replicas skip failed slots.
-    pub phases_only: bool,
+    /// Whether replicas agree. Otherwise they skip failed slots.
+    pub agrees: bool,
     play: PhantomData<P>,
 }
 
@@ -47,7 +47,7 @@ impl<P: Play> Oracle<P> {
             accused: BTreeSet::new(),
             availability: Availability::new(quorum.replicas(), quorum.faults()),
             forgetful: false,
-            phases_only: false,
+            agrees: true,
             play: PhantomData,
         }
     }
@@ -140,7 +140,7 @@ impl<P: Play> Oracle<P> {
         if self.is_byzantine(replica) {
             return;
         }
-        if self.phases_only && block.payload.is_empty() {
+        if !self.agrees && block.payload.is_empty() {
             let passed = self.chain.passes_over(replica.index(), block.height);
             return passed.unwrap_or_else(|discord| panic!("{replica:?} {discord}"));
         }

@@ -2,14 +2,17 @@
 
 use super::play::{Play, Told};
 use super::story::{Story, certificate_name};
+use super::world::World;
+use quorate_adversary::copies::CopyRules;
 use quorate_consensus::protocols::pbft::engine::{Engine, PbftEngine, PbftMacEngine};
 use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::pbft::phases::PhasesEngine;
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
 use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::replica::make;
 use quorate_consensus::{Config, Replica};
-use quorate_types::{Block, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
+use quorate_types::{Block, Domain, EpochId, Height, Quorum, ReplicaId, Subject, Time, View};
 
 /// PBFT, as a protocol that the harness can run.
 pub struct Pbft;
@@ -57,6 +60,36 @@ impl Play for PbftMac {
 
     fn slot(subject: &Subject) -> Height {
         slot(subject)
+    }
+}
+
+/// PBFT's three phases alone.
+pub struct Phases;
+
+impl Play for Phases {
+    const NAME: &'static str = "pbft-phases";
+    const VOTED_IN: Domain = Domain::Prepare;
+    const ORDERS_TWICE: bool = true;
+    type Message = PbftMessage;
+    type Engine = PhasesEngine;
+
+    fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        make::pbft_phases(config, quorum, epoch, me, salt)
+    }
+
+    fn slot(subject: &Subject) -> Height {
+        slot(subject)
+    }
+}
+
+/// Has the replicas of a world send copies of their messages.
+pub fn copy_messages<P: Play<Message = PbftMessage>>(world: &mut World<P>, copies: CopyRules) {
+    let quorum = world.keys.quorum;
+    if copies.any() {
+        world.rewrite_all(|me| {
+            let mut copier = copies.wrap(me, quorum, None).expect("there are copies");
+            Box::new(move |actions| copier.rewrite(Time(0), actions))
+        });
     }
 }
 

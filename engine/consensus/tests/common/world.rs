@@ -31,6 +31,9 @@ pub type Act<M = ChainedMessage> = Action<M>;
 /// Function that rewrites the actions of a Byzantine replica.
 pub type Tamper<M = ChainedMessage> = Box<dyn FnMut(&Keys, Act<M>, &mut Vec<Act<M>>)>;
 
+/// Function that rewrites the actions of a step of an honest replica.
+pub type Rewrite<M> = Box<dyn FnMut(&mut Vec<Act<M>>)>;
+
 enum Happening<M> {
     Deliver { from: ReplicaId, to: ReplicaId, letter: Letter<M> },
     Ring { replica: ReplicaId, timer: Timer },
@@ -61,6 +64,7 @@ struct Node<P: Play> {
     /// Height of the last block that the replica has passed to its application since its last restart.
     executed: Height,
     tamper: Option<Tamper<P::Message>>,
+    rewrite: Option<Rewrite<P::Message>>,
     /// Last missing bundle of a final block for which availability was checked.
     missing: Option<Digest>,
     commits: Vec<Committed>,
@@ -126,6 +130,7 @@ impl<P: Play> World<P> {
             fuse: None,
             executed: Height(0),
             tamper: None,
+            rewrite: None,
             missing: None,
             commits: Vec::new(),
             marks: Vec::new(),
@@ -134,7 +139,7 @@ impl<P: Play> World<P> {
             states: States::default(),
         };
         let mut oracle = Oracle::new(quorum, Certificate::genesis(&epoch).subject.digest);
-        oracle.phases_only = config.phases_only;
+        oracle.agrees = config.protocol.facts().repairs_losses;
         World {
             now: Time(0),
             keys: Keys { epoch, quorum },
@@ -229,6 +234,13 @@ impl<P: Play> World<P> {
     pub fn corrupt(&mut self, replica: u16, tamper: Tamper<P::Message>) {
         self.oracle.distrust(ReplicaId(replica));
         self.nodes[usize::from(replica)].tamper = Some(tamper);
+    }
+
+    /// Has the actions of every replica rewritten.
+    pub fn rewrite_all(&mut self, make: impl Fn(ReplicaId) -> Rewrite<P::Message>) {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.rewrite = Some(make(ReplicaId(at as u16)));
+        }
     }
 
     /// Creates a new bundle with this number of commands, without sending it.
@@ -373,6 +385,9 @@ impl<P: Play> World<P> {
         assert!(new_lock.view >= lock.view, "{replica:?} lowers its lock");
         if let Some(story) = self.story.as_mut().filter(|_| new_lock != lock) {
             story.locked(self.now, replica, &new_lock);
+        }
+        if let Some(rewrite) = &mut self.nodes[replica.index()].rewrite {
+            rewrite(&mut actions);
         }
         if let Some(mut tamper) = self.nodes[replica.index()].tamper.take() {
             let mut tampered = Vec::new();

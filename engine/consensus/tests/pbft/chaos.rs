@@ -6,8 +6,9 @@ use crate::common::config;
 use crate::common::network::Letter;
 use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::{Pbft, PbftMac};
+use crate::common::told_pbft::{Pbft, PbftMac, copy_messages};
 use crate::common::world::{Act, World};
+use quorate_adversary::copies::CopyRules;
 use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, ViewDuration};
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, PrePrepare, ViewChange, bare};
@@ -66,7 +67,9 @@ fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(seed: u6
     let (n, f) = *random.pick(&[(4, 1), (4, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
     let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
     let faulty = ReplicaId(random.below(n as u64) as u16);
-    let mut world = World::<P>::with_quorum(quorum, random_config::<P>(&mut random), seed);
+    let (config, copies) = random_config::<P>(&mut random);
+    let mut world = World::<P>::with_quorum(quorum, config, seed);
+    copy_messages(&mut world, copies);
     world.network.jitter = random.time_below(Duration::from_millis(4));
     world.crypto_time = random.time_below(Duration::from_millis(1));
     world.start();
@@ -117,9 +120,9 @@ pub(super) fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showi
     )
 }
 
-fn random_config<P: Play>(random: &mut Random) -> Config {
+fn random_config<P: Play>(random: &mut Random) -> (Config, CopyRules) {
     let interval = *random.pick(&[2, 5, 20]);
-    Config {
+    let config = Config {
         batch: *random.pick(&[BatchSize::Commands(1), BatchSize::Commands(5), BatchSize::Auto]),
         batch_policy: *random.pick(BatchPolicy::ALL),
         dissemination: *random.pick(Dissemination::ALL),
@@ -130,9 +133,9 @@ fn random_config<P: Play>(random: &mut Random) -> Config {
         checkpoint_interval: interval,
         window: interval * *random.pick(&[2, 5]),
         pipeline: *random.pick(&[1, 2, 4]),
-        pre_prepare_repeat: *random.pick(&[0, 0, 1]),
         ..config::<P>()
-    }
+    };
+    (config, CopyRules { pre_prepare_repeat: *random.pick(&[0, 0, 1]), ..CopyRules::default() })
 }
 
 fn disturb<P: Play<Message = PbftMessage>>(world: &mut World<P>, random: &mut Random, n: usize) {

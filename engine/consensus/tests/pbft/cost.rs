@@ -2,9 +2,11 @@
 
 use crate::common::config;
 use crate::common::network::Letter;
+use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::Pbft;
+use crate::common::told_pbft::{Pbft, Phases, copy_messages};
 use crate::common::world::World;
+use quorate_adversary::copies::CopyRules;
 use quorate_consensus::config::Dissemination;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::{Config, Mark};
@@ -21,15 +23,25 @@ struct Count {
     others: usize,
 }
 
-fn core(pre_prepare_repeat: usize, repeat: usize) -> Config {
-    let dissemination = Dissemination::Leader;
-    Config { phases_only: true, dissemination, pre_prepare_repeat, repeat, ..config::<Pbft>() }
+fn core() -> Config {
+    Config { dissemination: Dissemination::Leader, ..config::<Phases>() }
 }
 
-fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
+/// Returns a world whose replicas send copies of their messages.
+fn world<P: Play<Message = PbftMessage>>(quorum: Quorum, config: Config, copies: CopyRules, seed: u64) -> World<P> {
+    let mut world = World::<P>::with_quorum(quorum, config, seed);
+    copy_messages(&mut world, copies);
+    world
+}
+
+fn copies(pre_prepare_repeat: usize, repeat: usize) -> CopyRules {
+    CopyRules { pre_prepare_repeat, repeat, ..CopyRules::default() }
+}
+
+fn sent_for_one_request<P: Play<Message = PbftMessage>>(quorum: Quorum, config: Config, copies: CopyRules) -> Count {
     let count = Rc::new(RefCell::new(Count::default()));
     let counter = count.clone();
-    let mut world = World::<Pbft>::with_quorum(quorum, config, 1);
+    let mut world = world::<P>(quorum, config, copies, 1);
     world.network.filter = Some(Box::new(move |flight| {
         let mut count = counter.borrow_mut();
         match flight.letter {
@@ -57,7 +69,7 @@ fn messages_of_one_request_match_the_paper() {
     for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
         for r in 0..3 {
             let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
-            let sent = sent_for_one_request(quorum, core(r, 0));
+            let sent = sent_for_one_request::<Phases>(quorum, core(), copies(r, 0));
             // Messages of this implementation, plus those that the paper counts and this implementation does not send.
             let to_itself_pre_prepare = r + 1; // The primary's PRE-PREPAREs to itself; here they use the loopback.
             let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
@@ -78,28 +90,31 @@ fn messages_of_one_request_match_the_paper() {
 #[test]
 fn the_whole_protocol_sends_no_more_than_its_core() {
     let quorum = Quorum::of(4).expect("the committee size is valid");
-    assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0, 0)));
+    let whole = sent_for_one_request::<Pbft>(quorum, config::<Pbft>(), copies(0, 0));
+    assert_eq!(whole, sent_for_one_request::<Phases>(quorum, core(), copies(0, 0)));
 }
 
 #[test]
 fn every_message_is_copied() {
     let quorum = Quorum::of(4).expect("the committee size is valid");
-    let once = sent_for_one_request(quorum, core(0, 0));
+    let sent = |pre_prepare, all| sent_for_one_request::<Phases>(quorum, core(), copies(pre_prepare, all));
+    let once = sent(0, 0);
     let copied = |pre_prepare, votes| Count {
         pre_prepare: pre_prepare * once.pre_prepare,
         prepare: votes * once.prepare,
         commit: votes * once.commit,
         others: once.others,
     };
-    assert_eq!(sent_for_one_request(quorum, core(0, 2)), copied(3, 3));
-    assert_eq!(sent_for_one_request(quorum, core(3, 2)), copied(4, 3));
-    assert_eq!(sent_for_one_request(quorum, core(1, 2)), copied(3, 3), "the larger number counts");
+    assert_eq!(sent(0, 2), copied(3, 3));
+    assert_eq!(sent(3, 2), copied(4, 3));
+    assert_eq!(sent(1, 2), copied(3, 3), "the larger number counts");
 }
 
 /// Returns how many of `runs` requests, each in its own cluster, are decided by f+1 replicas.
 fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
     let decided = |seed: &u64| {
-        let mut world = World::<Pbft>::new(4, core(repeat, 0), *seed);
+        let quorum = Quorum::of(4).expect("the committee size is valid");
+        let mut world = world::<Phases>(quorum, core(), copies(repeat, 0), *seed);
         world.network.lost_per_mille = lost_per_mille;
         world.network.random = Random::new(*seed ^ 0x1055);
         world.start();

@@ -4,7 +4,7 @@ use crate::common::config;
 use crate::common::told_pbft::Pbft;
 use quorate_consensus::Config;
 use quorate_consensus::Protocol;
-use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind, Remedy};
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_consensus::protocols::pbft::engine::PbftEngine;
 use quorate_consensus::protocols::pbft::message::Declaration;
 use quorate_consensus::protocols::pbft::selection::Selection;
@@ -161,14 +161,7 @@ fn invalid_settings_are_refused_by_name() {
     assert_eq!(key(Config { pipeline: 0, ..good.clone() }), "pipeline");
     assert_eq!(key(Config { pipeline: 1001, ..good.clone() }), "pipeline");
     assert_eq!(key(Config { retained_blocks: 999, ..good.clone() }), "retained_blocks");
-    assert_eq!(key(Config { pre_prepare_repeat: 17, ..good.clone() }), "pre_prepare_repeat");
-    assert_eq!(key(Config { repeat: 17, ..good.clone() }), "repeat");
-    assert_eq!(
-        key(Config { phases_only: true, dissemination: Dissemination::Client, ..good.clone() }),
-        "dissemination"
-    );
-    let jolteon = Config { protocol: ProtocolKind::Jolteon, dissemination: Dissemination::Leader, ..good };
-    assert_eq!(key(Config { pre_prepare_repeat: 1, ..jolteon.clone() }), "pre_prepare_repeat");
-    assert_eq!(key(Config { remedy: Remedy::Adaptive, ..jolteon.clone() }), "remedy");
-    assert_eq!(key(Config { phases_only: true, ..jolteon }), "phases_only");
+    let phases = Config { protocol: ProtocolKind::PbftPhases, dissemination: Dissemination::Leader, ..good };
+    assert_eq!(phases.validate(), Ok(()));
+    assert_eq!(key(Config { dissemination: Dissemination::Client, ..phases }), "dissemination");
 }

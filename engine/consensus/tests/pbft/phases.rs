@@ -2,7 +2,7 @@
 
 use crate::common::config;
 use crate::common::network::{Flight, Letter};
-use crate::common::told_pbft::Pbft;
+use crate::common::told_pbft::Phases;
 use crate::common::world::World;
 use quorate_consensus::Config;
 use quorate_consensus::config::{BatchSize, Dissemination};
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 type Drops = fn(&Flight<'_, PbftMessage>) -> bool;
 
-fn phases_only() -> Config {
+fn settings() -> Config {
     let (dissemination, batch) = (Dissemination::Leader, BatchSize::Commands(1));
-    Config { phases_only: true, dissemination, batch, pipeline: 2, ..config::<Pbft>() }
+    Config { dissemination, batch, pipeline: 2, ..config::<Phases>() }
 }
 
 fn slot(letter: &Letter<PbftMessage>) -> Option<Height> {
@@ -26,8 +26,8 @@ fn slot(letter: &Letter<PbftMessage>) -> Option<Height> {
 }
 
 /// Returns a cluster whose links drop some messages, and the number of messages that do not belong to the phases.
-fn world(drops: Drops) -> World<Pbft> {
-    let mut world = World::<Pbft>::new(4, phases_only(), 1);
+fn world(drops: Drops) -> World<Phases> {
+    let mut world = World::<Phases>::new(4, settings(), 1);
     world.network.filter = Some(Box::new(move |flight| {
         assert!(slot(flight.letter).is_some(), "only the three phases speak");
         drops(&flight)
@@ -37,7 +37,7 @@ fn world(drops: Drops) -> World<Pbft> {
 }
 
 /// Returns the numbers of bundles that a replica executed, by height.
-fn executed(world: &World<Pbft>, replica: u16) -> Vec<usize> {
+fn executed(world: &World<Phases>, replica: u16) -> Vec<usize> {
     world.commits(replica).iter().map(|committed| committed.block.payload.len()).collect()
 }
 
@@ -80,7 +80,7 @@ fn a_replica_without_the_pre_prepare_takes_no_part_in_a_slot() {
 fn a_full_pipeline_waits_for_the_time_of_its_oldest_slot() {
     let mut world = world(|flight| slot(flight.letter).is_some_and(|slot| slot <= Height(2)));
     let all: Vec<_> = (0..3).map(|_| world.submit_to(&[0], 1)).collect();
-    let timeout = phases_only().view_timeout();
+    let timeout = settings().view_timeout();
     world.run_for(timeout - Duration::from_millis(10));
     assert!(executed(&world, 0).is_empty(), "two slots are in flight, and the third command waits");
     world.run_for(Duration::from_millis(100));
@@ -102,12 +102,12 @@ fn votes_may_overtake_the_pre_prepare() {
 
 #[test]
 fn hundreds_of_failed_slots_do_not_fill_the_window() {
-    let mut world = World::<Pbft>::new(4, Config { window: 8, checkpoint_interval: 4, ..phases_only() }, 1);
+    let mut world = World::<Phases>::new(4, Config { window: 8, checkpoint_interval: 4, ..settings() }, 1);
     world.network.lost_per_mille = 300;
     world.start();
     for _ in 0..300 {
         world.submit_to(&[0], 1);
-        world.run_for(phases_only().view_timeout());
+        world.run_for(settings().view_timeout());
     }
     for replica in 0..4 {
         let (done, all) = (executed(&world, replica).iter().sum::<usize>(), executed(&world, replica).len());

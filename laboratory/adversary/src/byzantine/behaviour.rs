@@ -28,6 +28,11 @@ pub trait Behaviour<M>: Send {
 
     /// Returns whether clients' bundles are refused as if the replica were overloaded.
     fn refuses_clients(&self, now: Time) -> bool;
+
+    /// Returns how many copies of each reply to an executed bundle clients get now, besides the first.
+    fn reply_copies(&self) -> usize {
+        0
+    }
 }
 
 /// Knowledge of a behaviour about the cluster.

@@ -12,7 +12,7 @@ use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessag
 use quorate_consensus::replica::MakeReplica;
 use quorate_consensus::seam::{Message, Role};
 use quorate_consensus::voting::safety::timeout_subject;
-use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Subject, View};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Subject, View, Vote};
 use std::sync::Arc;
 
 /// Chooses the replacement of a certificate. `None` hides it if the message is valid without it.
@@ -50,6 +50,12 @@ pub trait Malleable: Message {
 
     /// Returns a message that lists the blocks decided above a height, if the protocol has one.
     fn telling(_above: Height, _decided: Vec<Digest>) -> Option<Self> {
+        None
+    }
+
+    /// Returns the vote, if the message contains one from which the loss of links is estimated: PREPARE or COMMIT of
+    /// PBFT.
+    fn counted_vote(&self) -> Option<&Vote> {
         None
     }
 
@@ -220,6 +226,13 @@ impl Malleable for PbftMessage {
     fn asks_above(&self) -> Option<Height> {
         match self {
             PbftMessage::Status { committed, .. } => Some(*committed),
+            _ => None,
+        }
+    }
+
+    fn counted_vote(&self) -> Option<&Vote> {
+        match self {
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote),
             _ => None,
         }
     }

@@ -53,6 +53,7 @@ pub fn spec(protocol: ProtocolKind, liar: u16, fault: impl Into<Fault>) -> SimSp
         scheme: SchemeKind::ED25519,
         macs: None,
         signatures: Signatures::Modelled,
+        copies: Default::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,

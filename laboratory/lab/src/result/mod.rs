@@ -451,7 +451,7 @@ impl Agreement {
     /// Returns the result of a comparison in a run. With only PBFT's three phases, each replica executes its own
     /// decisions, so none is made.
     pub(crate) fn in_run(spec: &BenchSpec, compare: impl FnOnce() -> Agreement) -> Agreement {
-        if spec.node.consensus.phases_only {
+        if spec.fails_slots() {
             return Agreement::Unknown(
                 "only the three phases ran, and each replica passes over what failed there".into(),
             );

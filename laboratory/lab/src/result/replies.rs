@@ -7,7 +7,7 @@ use quorate_client::load::{LoadReport, ReplyCounts};
 use serde::{Deserialize, Serialize};
 
 record! {
-    /// Replies to the requests of a run with `phases_only`, in which a request fails without enough replies within
+    /// Replies to the requests of a run of `pbft-phases`, in which a request fails without enough replies within
     /// `view_timeout_ms`. A request is a client's bundle sent in the measured time.
     #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
     pub struct RequestFigures {
@@ -35,7 +35,7 @@ impl RequestFigures {
     /// Returns the figures of a load; `None` if it retried requests.
     pub(crate) fn of(spec: &BenchSpec, load: &LoadReport) -> Option<RequestFigures> {
         let (faults, replies) = (spec.quorum().faults(), load.replies.as_ref());
-        replies.filter(|_| spec.node.consensus.phases_only).map(|replies| RequestFigures::of_counts(replies, faults))
+        replies.filter(|_| spec.fails_slots()).map(|replies| RequestFigures::of_counts(replies, faults))
     }
 
     /// Returns the figures of requests, given their counts by number of replies and the tolerated faults.

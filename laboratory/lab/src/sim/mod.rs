@@ -237,6 +237,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     }
     Ok(SimSpec {
         consensus: template.consensus.clone(),
+        copies: spec.node.reproduction.copies,
         quorum: spec.quorum(),
         scheme,
         macs,

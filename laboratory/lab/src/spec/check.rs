@@ -136,6 +136,9 @@ impl BenchSpec {
         {
             problems.push(problem(&flag_at(e.place), format!("the value {}", e.what), e.help));
         }
+        if let Err(e) = self.node.reproduction.copies.validate(self.node.consensus.protocol) {
+            problems.push(problem(&flag_of(e.place), format!("the value {}", e.what), e.help));
+        }
         let is_unknown = |link: &&LinkProfile| u32::from(link.ends()[1].0) >= self.replicas;
         if let Some(link) = self.node.links.retransmission.iter().find(is_unknown) {
             let what = format!("the link {link} has an end that is no replica");
@@ -177,17 +180,13 @@ impl BenchSpec {
 
     fn check_load(&self, problems: &mut Vec<Problem>) {
         self.check_pacing(problems);
-        if self.node.consensus.phases_only && self.workload.is_key_value() {
+        if self.fails_slots() && self.workload.is_key_value() {
             let what = format!("the records of `{}` are loaded by requests, and some would fail", self.workload);
-            problems.push(problem("--workload, --reproduction phases_only", what, "omit --workload, or name a file"));
+            problems.push(problem("--workload, --protocol", what, "omit --workload, or name a file"));
         }
-        if self.node.consensus.phases_only && self.node.reply == ReplyMode::None {
-            let help = "omit --reply";
-            problems.push(problem(
-                "--reply, --reproduction phases_only",
-                "a request succeeds by the replies to it",
-                help,
-            ));
+        if self.fails_slots() && self.node.reply == ReplyMode::None {
+            let what = "a request succeeds by the replies to it";
+            problems.push(problem("--reply, --protocol", what, "omit --reply"));
         }
         // Only explicit values are refused; a default that is too large for the payload was lowered.
         let is_given = self.outstanding.is_some() && self.rate.is_none() || self.load_profile.is_some();

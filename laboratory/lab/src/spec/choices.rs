@@ -1,6 +1,7 @@
 //! Keys of a spec whose value is one of a few names.
 
-pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, Remedy, ViewDuration, VotesTo};
+pub use quorate_adversary::copies::Remedy;
+pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
 pub use quorate_crypto::{
     AuthProfile, BlsVerification, CertificateCache, ClientAuthentication, ClientVerdicts, ReplyAuthentication,
     SchemeKind,

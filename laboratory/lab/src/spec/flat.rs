@@ -1,7 +1,7 @@
 //! Flat form of a specification, used by files, flags, axes and results: one name per key, independent of the nesting
 //! of types. Keys that reproduce single papers are in the table `[reproduction]`.
 
-use super::BenchSpec;
+use super::{BenchSpec, ProtocolKind};
 use quorate_types::settings::{Flag, Key, REPRODUCTION, at, keys, set};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 
 /// Name of the table of switches, and of the flag that sets one.
 pub(crate) const TABLE: &str = "reproduction";
+/// Switch of PBFT in earlier results, which has become a protocol.
+pub(crate) const PHASES_ONLY: &str = "phases_only";
 /// Names and values. The switches are in a table of their own.
 pub(crate) type Flat = Map<String, Value>;
 
@@ -93,6 +95,12 @@ pub(crate) fn nest(flat: &Flat) -> Result<BenchSpec, String> {
     let mut tree = DEFAULT.clone();
     let switches = flat.get(TABLE).and_then(Value::as_object);
     for (name, value) in flat.iter().filter(|(name, _)| *name != TABLE).chain(switches.into_iter().flatten()) {
+        if name == PHASES_ONLY {
+            if *value == Value::Bool(true) {
+                set(&mut tree, "node.consensus.protocol", ProtocolKind::PbftPhases.name().into());
+            }
+            continue;
+        }
         let entry = entry(name).ok_or_else(|| format!("unknown key `{name}`"))?;
         set(&mut tree, &entry.key.path, value.clone());
     }

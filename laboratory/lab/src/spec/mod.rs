@@ -286,6 +286,11 @@ impl BenchSpec {
         }
     }
 
+    /// Returns whether slots of the protocol may fail, and a request with them: nothing repairs losses.
+    pub fn fails_slots(&self) -> bool {
+        !self.node.consensus.protocol.facts().repairs_losses
+    }
+
     /// Returns the size of a quorum's certificate in bytes, without attachments and without its statement.
     pub fn certificate_bytes(&self) -> u64 {
         let quorum = self.quorum();

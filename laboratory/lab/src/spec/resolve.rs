@@ -1,7 +1,7 @@
 //! Converts flags and files to a spec, and a spec back to the command that reproduces it.
 
 use super::defaults::OwnDefault;
-use super::flat::{DEFAULT_FLAT, ENTRIES, Entry, Flat, TABLE, entry, flag_of, flatten, nest};
+use super::flat::{DEFAULT_FLAT, ENTRIES, Entry, Flat, PHASES_ONLY, TABLE, entry, flag_of, flatten, nest};
 use super::{
     BenchSpec, CLUSTER, COMMON, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, REPRODUCTION, RUN, SpecError, defaults,
     is_of_reproduction, keys_of_flags, keys_of_reproduction, nearest, torture,
@@ -129,7 +129,8 @@ args!(
 /// Returns whether a switch changes the replicas' messages, so that a directory of `quorate testnet` may have it. The
 /// others change how the replicas of a benchmark work.
 fn is_of_the_cluster(key: &str) -> bool {
-    entry(key).is_some_and(|entry| entry.is_switch() && entry.key.table().ends_with("consensus"))
+    let of_replicas = ["consensus", "copies"];
+    entry(key).is_some_and(|entry| entry.is_switch() && of_replicas.iter().any(|of| entry.key.table().ends_with(of)))
 }
 
 impl Entry {
@@ -273,7 +274,8 @@ impl Flags {
         };
         let Some(entry) = entry(key).filter(|entry| entry.is_switch()) else {
             let known = keys_of_reproduction();
-            let help = nearest(key, known).map(|known| format!("did you mean `{known}`?"));
+            let near = || nearest(key, known).map(|known| format!("did you mean `{known}`?"));
+            let help = replaced(key).map(str::to_owned).or_else(near);
             let help = help.unwrap_or_else(|| format!("use one of {}", known.join(", ")));
             return Err(refuse(format!("`{key}` is not a key of [{TABLE}]"), help));
         };
@@ -448,12 +450,18 @@ fn check_number(name: &str, place: &Spanned<DeValue>, text: &str, shown: &str) -
     Err(file_error(text, shown, place.span().start, Some(name), &what, help))
 }
 
+/// Returns the advice for a key that is gone.
+fn replaced(key: &str) -> Option<&'static str> {
+    (key == PHASES_ONLY).then_some("leave it out, and set `protocol` to `pbft-phases`")
+}
+
 /// Refuses the first key of a table outside `known`.
 fn check_names(table: &DeTable<'_>, known: &[&str], of: &str, text: &str, shown: &str) -> Result<(), SpecError> {
     let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.as_ref().as_ref())) else { return Ok(()) };
     let name: &str = key.as_ref().as_ref();
     let help = match nearest(name, known) {
         _ if is_of_reproduction(name) => format!("move it to the table [{TABLE}], at the end of the file"),
+        _ if replaced(name).is_some() => replaced(name).unwrap_or_default().to_owned(),
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", known.join(", ")),
     };

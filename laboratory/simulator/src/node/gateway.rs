@@ -499,7 +499,7 @@ impl<P: Protocol> Node<P> {
 
     /// Answers the bundles of a block.
     pub(super) fn reply(&mut self, executed: &mut Vec<Reply>, world: &mut Surroundings<'_, P::Message>) {
-        let copies = self.parts.replica.reply_copies();
+        let copies = self.parts.behaviour.as_ref().map_or(0, |behaviour| behaviour.reply_copies());
         self.at_desk(world, |desk, links| {
             desk.set_copies(copies);
             desk.deliver(links, executed);

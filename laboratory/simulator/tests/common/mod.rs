@@ -32,6 +32,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         scheme: SchemeKind::ED25519,
         macs: None,
         signatures: Signatures::Modelled,
+        copies: Default::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,

@@ -58,6 +58,7 @@ impl Family for BasicHotStuff {
         optimistic_proposals: false,
         awaited_delays: 0,
         shows_votes: true,
+        repairs_losses: true,
     };
     const VOTES: Domain = Domain::Prepare;
     const ENDS_VIEW: Domain = Domain::Commit;

@@ -147,7 +147,6 @@ impl<S: Showing> Engine<S> {
             return Admission::Drop(Drop::NotTheLeader);
         }
         match self.outside(message.block.height, parts) {
-            Some(Drop::TooFarAhead) if self.is_in_sight(message.block.height, parts) => Admission::Check(Vec::new()),
             Some(why) => Admission::Drop(why),
             None => Admission::Check(Vec::new()),
         }
@@ -188,7 +187,6 @@ impl<S: Showing> Engine<S> {
 
     pub(super) fn on_pre_prepare(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
         let (slot, digest) = (message.block.height, message.block.digest());
-        self.keep_in_sight(slot, turn);
         if message.view() < turn.view() || self.outside(slot, turn.parts).is_some() {
             return turn.out.drop_message(from, Drop::Stale);
         }
@@ -203,18 +201,8 @@ impl<S: Showing> Engine<S> {
         entry.endorsed = true;
         entry.accepted = Some(digest);
         entry.since.get_or_insert(turn.now);
-        for bundle in &message.bundles {
-            turn.supply(bundle.clone());
-        }
-        match turn.offer(message.block, from) {
-            Taken::Overload => turn.out.drop_message(from, Drop::Overload),
-            Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
-            Taken::Mislinked => turn.out.drop_message(from, Drop::Malformed),
-            Taken::Whole | Taken::Waiting | Taken::Late => {}
-        }
-        turn.parts.store.take_up(&digest);
+        take_block(*message, from, turn);
         self.try_prepare(slot, turn);
-        self.take_early_quorum(slot, turn);
         self.watch(turn);
     }
 
@@ -265,23 +253,15 @@ impl<S: Showing> Engine<S> {
         if view < turn.view() || self.outside(slot, turn.parts).is_some() {
             return;
         }
-        if turn.parts.config.phases_only && self.log.slot(slot).accepted != Some(digest) {
-            self.log.slot(slot).certified_early = Some(certificate);
-            return;
-        }
         self.adopt(slot, digest, certificate.signers.iter().next(), turn);
         let entry = self.log.slot(slot);
         let certificate = S::keep(certificate);
         let ballot = turn.parts.safety.commit(&certificate);
-        // A claim needs the record of a COMMIT. The three phases alone claim nothing.
-        if ballot.is_some() || turn.parts.config.phases_only {
-            entry.prepared = Some(certificate.clone());
-        }
         if let Some(ballot) = ballot {
-            entry.commit_cast = Some(digest);
+            // A claim needs the record of a COMMIT.
+            (entry.prepared, entry.commit_cast) = (Some(certificate), Some(digest));
             turn.cast_unsigned(&ballot, To::All, PbftMessage::Commit);
         }
-        self.try_decide(slot, turn);
         self.watch(turn);
     }
 
@@ -310,27 +290,6 @@ impl<S: Showing> Engine<S> {
         turn.parts.store.take_up(&digest);
     }
 
-    /// Handles a quorum of COMMITs.
-    fn on_agreed(&mut self, subject: Subject, turn: &mut Turn<'_>) {
-        let slot = subject.height;
-        if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
-            return;
-        }
-        self.log.slot(slot).agreed = Some(subject);
-        self.try_decide(slot, turn);
-    }
-
-    /// Decides a slot with a quorum of COMMITs. In the three phases alone the replica must also have seen the block
-    /// prepared.
-    fn try_decide(&mut self, slot: Height, turn: &mut Turn<'_>) {
-        let Some(entry) = self.log.slots.get(&slot) else { return };
-        let Some(agreed) = entry.agreed else { return };
-        let went_through = entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == agreed.digest);
-        if went_through || !turn.parts.config.phases_only {
-            self.decide(slot, agreed.digest, agreed.view, turn);
-        }
-    }
-
     /// Decides the block of a slot, permanently.
     pub(super) fn decide(&mut self, slot: Height, digest: Digest, view: View, turn: &mut Turn<'_>) {
         if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
@@ -340,9 +299,6 @@ impl<S: Showing> Engine<S> {
         turn.out.mark(Mark::Decided { view, height: slot, digest });
         let source = self.primary(view, turn.parts);
         self.adopt(slot, digest, Some(source), turn);
-        if turn.parts.config.phases_only {
-            self.give_up_before(slot, turn);
-        }
         self.try_execute(turn);
     }
 
@@ -370,10 +326,7 @@ impl<S: Showing> Engine<S> {
             }
             self.batching.on_certificate(turn.now, slot.0, block.payload.len());
         }
-        if turn.committed() > before && turn.parts.config.phases_only {
-            self.pass(turn);
-            self.work(turn);
-        } else if turn.committed() > before {
+        if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());
             if turn.parts.pacemaker.duration() < patience && self.active {
                 turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
@@ -428,9 +381,6 @@ impl<S: Showing> Engine<S> {
 
     /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_>) {
-        if turn.parts.config.phases_only {
-            return;
-        }
         if self.active {
             turn.parts.fairness.set_leader(turn.now, self.primary(turn.view(), turn.parts));
         }
@@ -494,8 +444,7 @@ impl<S: Showing> Protocol for Engine<S> {
         match event {
             Event::Start => self.start(turn),
             // Peers send more in answer to a status than their standings contain.
-            Event::Shown { .. } if !turn.parts.config.phases_only => self.inquire(turn),
-            Event::Shown { .. } => {}
+            Event::Shown { .. } => self.inquire(turn),
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
                 PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
@@ -512,9 +461,9 @@ impl<S: Showing> Protocol for Engine<S> {
                 self.work(turn);
             }
             Event::Adopted => self.on_adopted(turn),
-            Event::Agreed(subject) => self.on_agreed(subject, turn),
+            Event::Agreed(Subject { view, height, digest, .. }) => self.decide(height, digest, view, turn),
             Event::Supplied => self.try_execute(turn),
-            Event::Timeout(Timer::View) if !turn.parts.config.phases_only => self.on_view_alarm(turn),
+            Event::Timeout(Timer::View) => self.on_view_alarm(turn),
             Event::Timeout(_) => self.work(turn),
             Event::Work(commands) => {
                 self.batching.on_arrival(turn.now, commands);
@@ -577,10 +526,30 @@ impl<S: Showing> Protocol for Engine<S> {
     }
 
     fn counting(domain: Domain) -> Counting {
-        match domain {
-            Domain::Prepare => Counting { by_height: true, certified: true },
-            Domain::Commit => Counting { by_height: true, certified: false },
-            _ => Counting::default(),
-        }
+        counting(domain)
     }
+}
+
+/// Returns how votes of a domain are counted.
+pub(super) fn counting(domain: Domain) -> Counting {
+    match domain {
+        Domain::Prepare => Counting { by_height: true, certified: true },
+        Domain::Commit => Counting { by_height: true, certified: false },
+        _ => Counting::default(),
+    }
+}
+
+/// Adds the block of a PRE-PREPARE and the bundles that came with it to the store.
+pub(super) fn take_block(message: PrePrepare, from: ReplicaId, turn: &mut Turn<'_>) {
+    let digest = message.block.digest();
+    for bundle in &message.bundles {
+        turn.supply(bundle.clone());
+    }
+    match turn.offer(message.block, from) {
+        Taken::Overload => turn.out.drop_message(from, Drop::Overload),
+        Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
+        Taken::Mislinked => turn.out.drop_message(from, Drop::Malformed),
+        Taken::Whole | Taken::Waiting | Taken::Late => {}
+    }
+    turn.parts.store.take_up(&digest);
 }

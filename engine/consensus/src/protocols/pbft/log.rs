@@ -24,10 +24,6 @@ pub struct Slot {
     pub prepare_cast: Option<Digest>,
     /// Block for which this replica sent COMMIT.
     pub commit_cast: Option<Digest>,
-    /// Subject of a quorum of COMMITs.
-    pub agreed: Option<Subject>,
-    /// Quorum of PREPAREs that arrived before the PRE-PREPARE. Only `phases_only` waits for the PRE-PREPARE.
-    pub certified_early: Option<Certificate>,
     /// Proof from the highest view in which the slot was prepared.
     pub prepared: Option<Certificate>,
     /// Blocks for which this replica vouches, in ascending views: the block carried over by the last NEW-VIEW, for the
@@ -60,25 +56,18 @@ pub struct Log {
     pub slots: BTreeMap<Height, Slot>,
     /// Slots that are decided but not executed.
     pub decided: BTreeMap<Height, Digest>,
-    /// Last slot that is executed or abandoned, if there are no checkpoints.
-    passed: Height,
     window: u64,
 }
 
 impl Log {
     /// Creates an empty log at genesis.
     pub fn new(genesis: Certificate, window: u64) -> Self {
-        Log { stable: genesis, slots: BTreeMap::new(), decided: BTreeMap::new(), passed: Height(0), window }
+        Log { stable: genesis, slots: BTreeMap::new(), decided: BTreeMap::new(), window }
     }
 
     /// Returns the low watermark.
     pub fn low(&self) -> Height {
-        self.stable.subject.height.max(self.passed)
-    }
-
-    /// Raises the low watermark without a checkpoint.
-    pub fn pass(&mut self, slot: Height) {
-        self.passed = slot;
+        self.stable.subject.height
     }
 
     /// Returns the high watermark.

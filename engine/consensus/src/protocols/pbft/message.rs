@@ -144,13 +144,6 @@ impl Message for PbftMessage {
         }
     }
 
-    fn counted_vote(&self) -> Option<&Vote> {
-        match self {
-            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote),
-            _ => None,
-        }
-    }
-
     fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
         match self {
             PbftMessage::PrePrepare(message) => Some((&message.block, &message.bundles)),

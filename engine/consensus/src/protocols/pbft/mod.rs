@@ -28,7 +28,8 @@ mod held;
 mod inquiry;
 pub mod log;
 pub mod message;
-mod phases;
+#[cfg(feature = "laboratory")]
+pub mod phases;
 mod primary;
 mod recall;
 mod recovery;

@@ -3,9 +3,9 @@
 use super::engine::Engine;
 use super::message::{PbftMessage, PrePrepare, Turn};
 use super::showing::Showing;
-use crate::data::batching::{Decision, Situation};
+use crate::data::batching::{Batching, Decision, Situation};
 use crate::seam::{Mark, Timer, To};
-use quorate_types::Block;
+use quorate_types::{Block, Height, Subject};
 use std::sync::Arc;
 
 impl<S: Showing> Engine<S> {
@@ -22,10 +22,7 @@ impl<S: Showing> Engine<S> {
         self.skip_given();
         while self.next <= self.log.high() {
             if self.next.0 - turn.committed().0 > turn.parts.config.pipeline {
-                let is_wanted = turn.parts.config.phases_only && turn.parts.store.pool.pending_commands() > 0;
-                if !is_wanted || !self.make_room(turn) {
-                    return;
-                }
+                return;
             }
             let situation = Situation {
                 pending: turn.parts.store.pool.pending_commands(),
@@ -53,37 +50,43 @@ impl<S: Showing> Engine<S> {
     }
 
     fn propose(&mut self, turn: &mut Turn<'_>) {
-        let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
-        let pool = &mut turn.parts.store.pool;
-        let before = pool.pending_commands();
-        let room = self.batching.room();
-        let payload = pool.select(room);
-        turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
-        let block = Arc::new(turn.parts.store.name_covers(Block::of_slot(view, me, slot, payload)));
-        if let Some(time) = self.batching.on_block(turn.now) {
-            turn.out.arm(Timer::Batch, time);
-        }
-        let bundles = turn.parts.carried_bundles(&block);
-        let ballot = turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary assigns each slot once");
+        let slot = self.next;
+        let vote = assign(slot, &mut self.batching, turn);
         let entry = self.log.slot(slot);
-        (entry.accepted, entry.prepare_cast, entry.since) =
-            (Some(block.digest()), Some(block.digest()), Some(turn.now));
+        (entry.accepted, entry.prepare_cast, entry.since) = (Some(vote.digest), Some(vote.digest), Some(turn.now));
         if S::SHOWS_VOTES {
-            entry.note_vote(ballot.subject());
+            entry.note_vote(vote);
         }
         self.skip_given();
         self.ready_since = None;
-        turn.offer(block.clone(), me);
-        // After a restart the block may already be in the tree: the journal may contain it without the record of its
-        // proposal.
-        turn.parts.store.take_up(&block.digest());
-        let pending = turn.parts.store.pool.pending_commands();
-        self.batching.on_proposal(turn.now, slot.0, &bundles, pending);
-        turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
-        turn.show_covers(To::Others, &block);
-        turn.cast(&ballot, To::All, |endorsement| {
-            PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
-        });
         self.watch(turn);
     }
+}
+
+/// Assigns a block of pending bundles to a slot of the current view. Returns the subject of this replica's vote for it.
+pub(super) fn assign(slot: Height, batching: &mut Batching, turn: &mut Turn<'_>) -> Subject {
+    let (view, me) = (turn.view(), turn.parts.me);
+    let pool = &mut turn.parts.store.pool;
+    let before = pool.pending_commands();
+    let room = batching.room();
+    let payload = pool.select(room);
+    turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
+    let block = Arc::new(turn.parts.store.name_covers(Block::of_slot(view, me, slot, payload)));
+    if let Some(time) = batching.on_block(turn.now) {
+        turn.out.arm(Timer::Batch, time);
+    }
+    let bundles = turn.parts.carried_bundles(&block);
+    let ballot = turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary assigns each slot once");
+    turn.offer(block.clone(), me);
+    // After a restart the block may already be in the tree: the journal may contain it without the record of its
+    // proposal.
+    turn.parts.store.take_up(&block.digest());
+    let pending = turn.parts.store.pool.pending_commands();
+    batching.on_proposal(turn.now, slot.0, &bundles, pending);
+    turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
+    turn.show_covers(To::Others, &block);
+    turn.cast(&ballot, To::All, |endorsement| {
+        PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
+    });
+    ballot.subject()
 }

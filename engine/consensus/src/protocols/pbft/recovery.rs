@@ -104,7 +104,7 @@ impl<S: Showing> Engine<S> {
             let leader = self.primary(view, turn.parts);
             turn.out.mark(Mark::EnteredView { view, leader: Some(leader) });
         }
-        if any && !turn.parts.config.phases_only {
+        if any {
             self.say_again(turn);
         }
         self.work(turn);

@@ -98,6 +98,7 @@ impl Showing for Sets {
                   what the claims of n-f replicas leave no alternative to.",
         awaited_delays: 0,
         shows_votes: false,
+        repairs_losses: true,
         ..Proofs::FACTS
     };
     const CARRIED_IS_HELD: bool = false;

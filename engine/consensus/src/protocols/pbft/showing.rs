@@ -63,6 +63,7 @@ impl Showing for Proofs {
         optimistic_proposals: false,
         awaited_delays: 0,
         shows_votes: true,
+        repairs_losses: true,
     };
     const CARRIED_IS_HELD: bool = true;
     const SHOWS_VOTES: bool = false;

@@ -95,9 +95,6 @@ impl<S: Showing> Engine<S> {
 
     /// Leaves the current view and asks for a higher one.
     pub(super) fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
-        if turn.parts.config.phases_only {
-            return;
-        }
         let (checkpoint, prepared, voted) = (self.log.stable.clone(), self.log.prepared(), self.log.voted());
         let subjects: Vec<_> = prepared.iter().map(|certificate| certificate.subject).collect();
         let digest = Declaration::digest(&checkpoint.subject, &subjects, &voted);

@@ -63,6 +63,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl
         costs: CostTable::free(),
         probes: false,
         stages: quorate_types::ReplicaStages::default(),
+        copies: Default::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,

@@ -38,6 +38,7 @@ impl Rules for HotStuff2 {
         optimistic_proposals: false,
         awaited_delays: 2, // Enter: for a timeout to arrive and the answer to return
         shows_votes: true,
+        repairs_losses: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -24,6 +24,7 @@ impl Rules for SimpleHotStuff {
         optimistic_proposals: false,
         awaited_delays: 0,
         shows_votes: true,
+        repairs_losses: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -48,6 +48,7 @@ impl Rules for SimpleMoonshot {
         optimistic_proposals: true,
         awaited_delays: 2, // Propose: 2Δ, for a timeout to arrive and the answer to return
         shows_votes: true,
+        repairs_losses: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {

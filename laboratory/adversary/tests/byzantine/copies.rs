@@ -1,12 +1,14 @@
-//! The remedy for lossy links: its estimate, and the copies that it chooses.
+//! Copies of messages: which rules are refused, the estimate of the loss, and the copies that are chosen by it.
 
-use crate::common::random::Random;
-use quorate_consensus::voting::remedy::{Copies, MIN_SUCCESS, Remedy, enough, success};
+use quorate_adversary::copies::adaptive::{MIN_SUCCESS, enough, success};
+use quorate_adversary::copies::{AdaptiveCopies, Copies, CopyRules, Remedy};
+use quorate_consensus::config::ProtocolKind;
+use quorate_simulator::links::{Purpose, Random};
 use quorate_types::{Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
 
 /// A replica that hears its peers over lossy links.
 struct Ear {
-    remedy: Remedy,
+    remedy: AdaptiveCopies,
     quorum: Quorum,
     random: Random,
     slot: u64,
@@ -15,7 +17,12 @@ struct Ear {
 impl Ear {
     fn new(n: usize, seed: u64) -> Ear {
         let quorum = Quorum::of(n).expect("the committee size is valid");
-        Ear { remedy: Remedy::new(quorum, Copies::default()), quorum, random: Random::new(seed), slot: 0 }
+        Ear {
+            remedy: AdaptiveCopies::new(quorum, Copies::default()),
+            quorum,
+            random: Random::new(seed, Purpose::Links, 0),
+            slot: 0,
+        }
     }
 
     fn hear(&mut self, from: u16, domain: Domain, view: u64) {
@@ -102,7 +109,7 @@ fn one_liar_among_four_moves_nothing() {
 fn the_copies_that_are_set_are_the_least() {
     let quorum = Quorum::of(4).expect("four replicas");
     let least = Copies { pre_prepare: 1, all: 1, replies: 2 };
-    assert_eq!(Remedy::new(quorum, least).copies(), least);
+    assert_eq!(AdaptiveCopies::new(quorum, least).copies(), least);
 }
 
 #[test]
@@ -133,4 +140,15 @@ fn the_chance_of_success_is_that_of_the_model() {
     assert!((chance(4, 0.3, 0, 1, 1) - chance(4, 0.09, 0, 0, 0)).abs() < 1e-12);
     assert!(chance(4, 0.1, 1, 0, 0) > chance(4, 0.1, 0, 0, 0) && chance(4, 0.1, 0, 1, 0) > chance(4, 0.1, 1, 0, 0));
     assert!(chance(4, 0.1, 0, 0, 1) > chance(4, 0.1, 0, 0, 0));
+}
+
+#[test]
+fn rules_without_effect_are_refused_by_name() {
+    let key = |rules: CopyRules| rules.validate(ProtocolKind::Jolteon).map_err(|fault| fault.place);
+    assert_eq!(key(CopyRules { pre_prepare_repeat: 1, ..CopyRules::default() }), Err("pre_prepare_repeat"));
+    assert_eq!(key(CopyRules { remedy: Remedy::Adaptive, ..CopyRules::default() }), Err("remedy"));
+    let copied = CopyRules { repeat: 1, ..CopyRules::default() };
+    assert_eq!(key(copied), Ok(()), "every protocol has messages to copy");
+    let all = CopyRules { pre_prepare_repeat: 1, remedy: Remedy::Adaptive, ..copied };
+    assert_eq!(all.validate(ProtocolKind::PbftMac), Ok(()));
 }

@@ -34,7 +34,7 @@ const BLOCK_SLOTS: u64 = 16;
 const MAX_BLOCKS: usize = 4;
 /// Fraction of slots that should be decided by f+1 replicas whose replies arrive, without any repair.
 pub const MIN_SUCCESS: f64 = 0.99;
-/// Maximum number of copies that the remedy chooses, of all messages of the protocol and of replies.
+/// Maximum number of copies that are chosen, of all messages of the protocol and of replies.
 const MAX_COPIES: usize = 2;
 /// Maximum number of copies of PRE-PREPARE.
 const MAX_PRE_PREPARE_COPIES: usize = 4;
@@ -98,7 +98,7 @@ impl Peer {
 
 /// Estimate of loss, and the copies in force.
 #[derive(Debug)]
-pub struct Remedy {
+pub struct AdaptiveCopies {
     quorum: Quorum,
     view: View,
     peers: Vec<Peer>,
@@ -111,10 +111,10 @@ pub struct Remedy {
     calm: u32,
 }
 
-impl Remedy {
-    /// Creates a remedy that knows nothing yet, and never chooses fewer copies than `least`.
-    pub fn new(quorum: Quorum, least: Copies) -> Remedy {
-        Remedy {
+impl AdaptiveCopies {
+    /// Creates an estimate that knows nothing yet, and never chooses fewer copies than `least`.
+    pub fn new(quorum: Quorum, least: Copies) -> AdaptiveCopies {
+        AdaptiveCopies {
             quorum,
             view: View(0),
             peers: vec![Peer::default(); quorum.replicas()],
