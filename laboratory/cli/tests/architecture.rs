@@ -158,6 +158,26 @@ fn the_default_build_contains_no_bug_of_the_museum() {
     assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test detects the feature: {museum}");
 }
 
+/// The core computes with whole numbers, which are the same on every machine and in every build.
+#[test]
+fn the_core_uses_no_floating_point() {
+    let mut open = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/consensus/src"))];
+    let mut files = 0;
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).expect("the sources are there") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source is text");
+            assert!(!text.contains("f64") && !text.contains("f32"), "{} has floating-point numbers", path.display());
+            files += 1;
+        }
+    }
+    assert!(files > 100, "all {files} files were read");
+}
+
 /// Checks that the rules' files do not mention the museum's bugs.
 #[test]
 fn no_rule_mentions_a_bug() {

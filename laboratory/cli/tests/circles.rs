@@ -217,32 +217,147 @@ fn files_and_folders_of_a_crate_do_not_import_each_other_in_cycles() {
     assert!(count > 12, "all crates were checked");
 }
 
-/// Modules of `consensus`, lowest first.
-const LAYERS_OF_CONSENSUS: [&str; 12] = [
-    "ids",
-    "drops",
-    "facts",
-    "config",
-    "mutants",
-    "data",
-    "voting",
-    "recovery",
-    "seam",
-    "store",
-    "protocols",
-    "replica",
+/// Modules of a crate, or of one of its folders, lowest first.
+struct Layers {
+    of: &'static str,
+    folder: &'static [&'static str],
+    lowest_first: &'static [&'static str],
+}
+
+const LAYERS: [Layers; 5] = [
+    Layers {
+        of: "engine/consensus",
+        folder: &[],
+        lowest_first: &[
+            "ids",
+            "drops",
+            "facts",
+            "config",
+            "mutants",
+            "data",
+            "voting",
+            "recovery",
+            "seam",
+            "store",
+            "protocols",
+            "replica",
+        ],
+    },
+    Layers { of: "laboratory/adversary", folder: &[], lowest_first: &["byzantine", "copies", "oracles", "twins"] },
+    Layers {
+        of: "laboratory/adversary",
+        folder: &["twins"],
+        lowest_first: &[
+            "words",
+            "states",
+            "hostile",
+            "bugs",
+            "instance",
+            "participants",
+            "shares",
+            "signatures",
+            "links",
+            "stock",
+            "checker",
+            "symmetry",
+            "transcript",
+            "scenario",
+            "world",
+            "play",
+            "shrink",
+            "space",
+            "run",
+            "museum",
+        ],
+    },
+    Layers {
+        of: "laboratory/simulator",
+        folder: &[],
+        lowest_first: &[
+            "numbers",
+            "links",
+            "models",
+            "clock",
+            "schedule",
+            "trace",
+            "transcript",
+            "work",
+            "steps",
+            "shares",
+            "chronicle",
+            "hostile",
+            "costs",
+            "off_path",
+            "parcel",
+            "probes",
+            "statements",
+            "ledger",
+            "network",
+            "oracle",
+            "chaos",
+            "charges",
+            "spec",
+            "signatures",
+            "keys",
+            "clients",
+            "node",
+            "world",
+            "run",
+            "scripted",
+        ],
+    },
+    Layers {
+        of: "laboratory/lab",
+        folder: &[],
+        lowest_first: &[
+            "text",
+            "input",
+            "affinity",
+            "experiments",
+            "noise",
+            "record",
+            "partial",
+            "configuration",
+            "link_flags",
+            "emulation",
+            "spec",
+            "recording",
+            "settings",
+            "result",
+            "model",
+            "plan",
+            "requests",
+            "search",
+            "twins",
+            "sim",
+            "bench",
+            "figures",
+            "replay",
+            "fidelity",
+            "report",
+            "torture",
+            "calibrate",
+            "demo",
+        ],
+    },
 ];
 
 #[test]
-fn each_layer_of_the_consensus_core_imports_only_lower_ones() {
-    let sources = Sources::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/consensus/src"));
-    let layer = |at: &Module| {
-        let name = at[0].as_str();
-        LAYERS_OF_CONSENSUS.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("`{name}` has no layer"))
-    };
-    for (at, targets) in within(&[], &sources.imports()) {
-        let upward: Vec<&Module> = targets.iter().filter(|target| layer(target) > layer(&at)).collect();
-        assert!(upward.is_empty(), "{at:?} imports layers above it: {upward:?}");
+fn each_layer_imports_only_lower_ones() {
+    for Layers { of, folder, lowest_first } in LAYERS {
+        let sources = Sources::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(of).join("src"));
+        let folder: Module = folder.iter().map(|name| (*name).to_owned()).collect();
+        let layer = |at: &Module| {
+            let name = at.last().expect("a module in the folder has a name").as_str();
+            let found = lowest_first.iter().position(|layer| *layer == name);
+            found.unwrap_or_else(|| panic!("`{name}` of {of} has no layer"))
+        };
+        let within = within(&folder, &sources.imports());
+        assert_eq!(within.len(), lowest_first.len(), "every layer of {of} is a module");
+        for (at, targets) in within {
+            let upward: Vec<&Module> = targets.iter().filter(|target| layer(target) > layer(&at)).collect();
+            assert!(upward.is_empty(), "{of}: {at:?} imports layers above it: {upward:?}");
+        }
     }
 }
 
