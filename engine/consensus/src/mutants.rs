@@ -20,9 +20,6 @@ pub enum Bug {
     /// pull request 243. Here no replica may be in a view below one in which it has voted; that invariant had to be
     /// removed.
     RecoveryForgetsTimeouts,
-    /// A checkpoint starts a new view only if a quorum of the view changes reports this exact checkpoint, S' in place
-    /// of S: hyperledger/fabric pull request 1111.
-    MatchingCheckpointsOnly,
     /// The view timer is not restarted when a request is executed, so a slow primary is replaced although it serves
     /// requests: the timer of a request (Castro and Liskov, OSDI 1999, section 4.4) is mistaken for the timer of the
     /// primary.
@@ -68,9 +65,6 @@ pub enum Bug {
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.
     ParentUncertified,
-    /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
-    /// (the paper's M, TOCS 2002, section 4.5), so that nothing supports P any more.
-    ClaimsOutliveEvidence,
     /// A replica that lost its disk and accepted blocks as prepared forgets them at its next restart: a bug of our own.
     /// A second lost disk then lets a view change lose a decided block.
     TakenClaimsForgotten,
@@ -90,11 +84,10 @@ impl Bug {
     pub const UNDER_LOAD: [Bug; 2] = [Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 22] = [
+    pub const SHOWN: [Bug; 20] = [
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
         Bug::RecoveryForgetsTimeouts,
-        Bug::MatchingCheckpointsOnly,
         Bug::ClockNotRestarted,
         Bug::ViewEnteredTwice,
         Bug::ProposesTwice,
@@ -112,7 +105,6 @@ impl Bug {
         Bug::ChargedForOthers,
         Bug::ParentUncertified,
         Bug::TakenClaimsForgotten,
-        Bug::ClaimsOutliveEvidence,
     ];
 }
 

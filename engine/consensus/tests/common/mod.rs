@@ -5,6 +5,7 @@
 // Each test uses only a part of the harness.
 #![allow(dead_code)]
 
+pub mod by_age;
 pub mod keys;
 #[cfg(feature = "mutants")]
 pub mod mutant;

@@ -20,9 +20,14 @@ pub fn mutate<P: Protocol>(replica: Replica<P>) -> Replica<P> {
 /// Runs a test whose replicas have a bug. Returns the message of its panic, or `None` if it passes.
 pub fn failure(bug: Bug, test: impl FnOnce()) -> Option<String> {
     BUG.set(Some(bug));
-    let result = catch_unwind(AssertUnwindSafe(test));
+    let panic = panic_of(test);
     BUG.set(None);
-    let panic = result.err()?;
+    panic
+}
+
+/// Runs a test. Returns the message of its panic, or `None` if it passes.
+pub fn panic_of(test: impl FnOnce()) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(test)).err()?;
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
 }

@@ -94,13 +94,13 @@ pub fn copy_messages<P: Play<Message = PbftMessage>>(world: &mut World<P>, copie
 }
 
 /// Returns P and Q, and the checkpoint above which they apply.
-fn claims<S: Showing>(engine: &Engine<S>) -> Vec<Subject> {
+pub(super) fn claims<S: Showing>(engine: &Engine<S>) -> Vec<Subject> {
     let log = engine.log();
     let prepared = log.prepared().into_iter().map(|claim| claim.subject);
     [log.stable.subject].into_iter().chain(prepared).chain(log.voted()).collect()
 }
 
-fn slot(subject: &Subject) -> Height {
+pub(super) fn slot(subject: &Subject) -> Height {
     match subject.domain {
         Domain::Prepare | Domain::Commit => subject.height,
         _ => Height(0),

@@ -18,18 +18,13 @@ impl Log {
     /// the blocks that the view carries over, and P keeps no others. A replica that `returns` after it lost its disk
     /// also adds them to P. Slots up to `floor` are skipped.
     pub fn follow(&mut self, view: View, selection: &Selection, returns: bool, floor: Height) {
-        let judges = !bug!(ClaimsOutliveEvidence);
-        if judges {
-            self.refute(view, selection);
-            let judged = self.slots.range_mut(selection.stable.height.next()..);
-            judged.for_each(|(_, slot)| slot.voted.retain(|vote| vote.view >= view));
-        }
+        self.refute(view, selection);
+        let judged = self.slots.range_mut(selection.stable.height.next()..);
+        judged.for_each(|(_, slot)| slot.voted.retain(|vote| vote.view >= view));
         for (slot, chosen) in selection.iter().filter(|(slot, _)| *slot > floor) {
             let Some(subject) = chosen else { continue };
             let entry = self.slot(slot);
-            if judges {
-                entry.note_vote(*subject);
-            }
+            entry.note_vote(*subject);
             if returns {
                 entry.prepared = Some(bare(*subject));
             }
@@ -91,7 +86,7 @@ impl<S: Showing> Engine<S> {
     pub(super) fn learns_from(&self, new_view: &NewView, parts: &Parts) -> bool {
         let view = new_view.view();
         // A replica without a memory claims nothing, and adopts the claims of the view in which it returns.
-        if !S::SHOWS_VOTES || bug!(ClaimsOutliveEvidence) || self.active || parts.safety.is_away() {
+        if !S::EVIDENCE_ENDS_CLAIMS || self.active || parts.safety.is_away() {
             return false;
         }
         let Some(selection) = S::select(&new_view.changes, parts.quorum) else { return false };
@@ -122,7 +117,7 @@ impl<S: Showing> Engine<S> {
     /// Sends the sender of a view change the last NEW-VIEW taken into account here, if the sender does not know it.
     pub(super) fn show_opening(&self, to: ReplicaId, change: &ViewChange, turn: &mut Turn<'_>) {
         let (Some(opening), Some(carried)) = (&self.opening, &self.carried) else { return };
-        if !S::SHOWS_VOTES || bug!(ClaimsOutliveEvidence) || opening.view() >= change.view() {
+        if !S::EVIDENCE_ENDS_CLAIMS || opening.view() >= change.view() {
             return;
         }
         let prepared: Vec<Subject> = change.prepared.iter().map(|claim| claim.subject).collect();

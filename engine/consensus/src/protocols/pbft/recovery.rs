@@ -45,7 +45,7 @@ impl<S: Showing> Engine<S> {
         if height <= self.floor(parts) {
             return;
         }
-        let judged = S::SHOWS_VOTES && view < self.judged_by() && !bug!(ClaimsOutliveEvidence);
+        let judged = S::EVIDENCE_ENDS_CLAIMS && view < self.judged_by();
         match (domain, &promise.attachment) {
             (Domain::Prepare, _) if S::SHOWS_VOTES && !judged => self.log.slot(height).note_vote(promise.subject),
             (Domain::Commit, Attachment::HighCertificate(proof)) if !(judged && self.recall.listed) => {

@@ -103,6 +103,7 @@ impl Showing for Sets {
     };
     const CARRIED_IS_HELD: bool = false;
     const SHOWS_VOTES: bool = true;
+    const EVIDENCE_ENDS_CLAIMS: bool = true;
     const MORE_HELPS: bool = true;
 
     fn keep(certificate: Certificate) -> Certificate {

@@ -18,6 +18,8 @@ pub trait Showing: Send + 'static {
     const CARRIED_IS_HELD: bool;
     /// Whether view changes contain their senders' PREPAREs.
     const SHOWS_VOTES: bool;
+    /// Whether a NEW-VIEW ends the earlier claims that it refutes. Proofs need no end, and the paper ends claims by age.
+    const EVIDENCE_ENDS_CLAIMS: bool;
     /// Whether more view changes than a quorum can determine a slot that a quorum leaves open.
     const MORE_HELPS: bool;
 
@@ -67,6 +69,7 @@ impl Showing for Proofs {
     };
     const CARRIED_IS_HELD: bool = true;
     const SHOWS_VOTES: bool = false;
+    const EVIDENCE_ENDS_CLAIMS: bool = false;
     const MORE_HELPS: bool = false;
 
     fn keep(certificate: Certificate) -> Certificate {

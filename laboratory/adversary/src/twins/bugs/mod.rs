@@ -6,7 +6,9 @@ mod rules;
 pub(crate) use rewriting::Rewriter;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
-pub(crate) use rules::{ClaimBelieved, OpposedCarriedOver, TwoPhases, for_rules, of_family, of_pbft};
+pub(crate) use rules::{
+    ClaimBelieved, ClaimsOutliveEvidence, OpposedCarriedOver, TwoPhases, for_rules, of_family, of_pbft,
+};
 
 use quorate_consensus::mutants::Bug;
 use std::fmt;

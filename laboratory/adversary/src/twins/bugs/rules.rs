@@ -10,10 +10,10 @@ use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::log::Log;
-use quorate_consensus::protocols::pbft::message::{Declaration, NewView, ViewChange};
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, ViewChange, bare};
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::{Sets, select_by, unopposed, vouched};
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::showing::{Proofs, Showing};
 use quorate_consensus::protocols::protocol::Admission;
 use quorate_consensus::protocols::views::{Consequence, Family, Known, ViewEngine};
 use quorate_consensus::replica::make::chained as replica;
@@ -51,10 +51,16 @@ pub enum Rule {
     OpposedCarriedOver,
     /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
     ClaimBelieved,
+    /// A checkpoint starts a new view only if a quorum of the view changes reports this exact checkpoint, S' in place
+    /// of S: hyperledger/fabric pull request 1111.
+    MatchingCheckpointsOnly,
+    /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
+    /// (the paper's M, TOCS 2002, section 4.5), so that nothing backs P any more.
+    ClaimsOutliveEvidence,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 9] = [
+    pub const ALL: [Rule; 11] = [
         Rule::CommitsAcrossViews,
         Rule::NoLivenessBranch,
         Rule::OmittedJustification,
@@ -64,6 +70,8 @@ impl Rule {
         Rule::TwoPhases,
         Rule::OpposedCarriedOver,
         Rule::ClaimBelieved,
+        Rule::MatchingCheckpointsOnly,
+        Rule::ClaimsOutliveEvidence,
     ];
 }
 
@@ -206,54 +214,84 @@ impl Family for TwoPhases {
     }
 }
 
-/// Defines a view change of PBFT for MACs that carries over blocks under other conditions.
-macro_rules! carries_over {
-    ($name:ident, $a1:expr, $a2:expr) => {
+/// Defines a view change of PBFT that selects otherwise than a sound one, or follows a NEW-VIEW otherwise.
+macro_rules! shows_otherwise {
+    ($name:ident, $sound:ty, select: $select:expr) => {
+        shows_otherwise!($name, $sound, <$sound>::EVIDENCE_ENDS_CLAIMS, select: $select, follow: <$sound>::follow);
+    };
+    ($name:ident, $sound:ty, $ends_claims:expr, select: $select:expr, follow: $follow:expr) => {
         pub(crate) struct $name;
 
         impl Showing for $name {
-            const FACTS: Facts = Sets::FACTS;
-            const CARRIED_IS_HELD: bool = Sets::CARRIED_IS_HELD;
-            const SHOWS_VOTES: bool = Sets::SHOWS_VOTES;
-            const MORE_HELPS: bool = Sets::MORE_HELPS;
+            const FACTS: Facts = <$sound>::FACTS;
+            const CARRIED_IS_HELD: bool = <$sound>::CARRIED_IS_HELD;
+            const SHOWS_VOTES: bool = <$sound>::SHOWS_VOTES;
+            const EVIDENCE_ENDS_CLAIMS: bool = $ends_claims;
+            const MORE_HELPS: bool = <$sound>::MORE_HELPS;
 
             fn keep(certificate: Certificate) -> Certificate {
-                Sets::keep(certificate)
+                <$sound>::keep(certificate)
             }
 
             fn fits(change: &ViewChange) -> bool {
-                Sets::fits(change)
+                <$sound>::fits(change)
             }
 
             fn declares(change: &Declaration) -> bool {
-                Sets::declares(change)
+                <$sound>::declares(change)
             }
 
             fn select(changes: &[Declaration], quorum: Quorum) -> Option<Selection> {
-                select_by(changes, quorum, $a1, $a2)
+                let select: fn(&[Declaration], Quorum) -> Option<Selection> = $select;
+                select(changes, quorum)
             }
 
             fn unproven<'a>(shown: &'a [Certificate], log: &Log) -> Vec<&'a Certificate> {
-                Sets::unproven(shown, log)
+                <$sound>::unproven(shown, log)
             }
 
             fn proofs(selection: &Selection, changes: &[&ViewChange]) -> Vec<Certificate> {
-                Sets::proofs(selection, changes)
+                <$sound>::proofs(selection, changes)
             }
 
             fn proves(shown: &[Certificate], selection: &Selection) -> bool {
-                Sets::proves(shown, selection)
+                <$sound>::proves(shown, selection)
             }
 
             fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height) {
-                Sets::follow(log, new_view, selection, returns, floor);
+                let follow: fn(&mut Log, &NewView, &Selection, bool, Height) = $follow;
+                follow(log, new_view, selection, returns, floor);
             }
         }
     };
 }
 
-carries_over!(OpposedCarriedOver, |_, _, _, _| true, vouched);
-carries_over!(ClaimBelieved, unopposed, |_, _, _, _| true);
+shows_otherwise!(OpposedCarriedOver, Sets, select: |changes, quorum| {
+    select_by(changes, quorum, |_, _, _, _| true, vouched)
+});
+shows_otherwise!(ClaimBelieved, Sets, select: |changes, quorum| {
+    select_by(changes, quorum, unopposed, |_, _, _, _| true)
+});
+shows_otherwise!(MatchingCheckpointsOnly, Proofs, select: |changes, quorum| {
+    Proofs::select(changes, quorum).filter(|selection| {
+        changes.iter().filter(|change| change.checkpoint == selection.stable).count() >= quorum.quorum()
+    })
+});
+shows_otherwise!(
+    ClaimsOutliveEvidence,
+    Sets,
+    false,
+    select: Sets::select,
+    follow: |log, _new_view, selection, returns, floor| {
+        for (slot, chosen) in selection.iter().filter(|(slot, _)| *slot > floor) {
+            let Some(subject) = chosen else { continue };
+            let entry = log.slot(slot);
+            if returns {
+                entry.prepared = Some(bare(*subject));
+            }
+        }
+    }
+);
 
 /// Creates a replica of a protocol with views.
 pub(crate) fn of_family<F: Family>(
@@ -293,5 +331,7 @@ pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
         Rule::TwoPhases => work.run(of_family::<TwoPhases>),
         Rule::OpposedCarriedOver => work.run(of_pbft::<OpposedCarriedOver>),
         Rule::ClaimBelieved => work.run(of_pbft::<ClaimBelieved>),
+        Rule::MatchingCheckpointsOnly => work.run(of_pbft::<MatchingCheckpointsOnly>),
+        Rule::ClaimsOutliveEvidence => work.run(of_pbft::<ClaimsOutliveEvidence>),
     }
 }

@@ -163,7 +163,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 100), (Hunt::Random, 100)]),
     exhibit(12, "", "a new view takes the low watermark only from equal checkpoints, S' instead of S")
         .source("hyperledger/fabric #1111")
-        .mutant(Mutant::Hook(Bug::MatchingCheckpointsOnly))
+        .mutant(Mutant::Rule(Rule::MatchingCheckpointsOnly))
         .breaks(Property::Liveness, Pbft, views::checkpoints_of_different_age)
         .found_by(&[(Hunt::Mutation, 5000), (Hunt::Random, 100)]),
     exhibit(13, "", "two phases and a leader that does not wait: a hidden lock stops progress")
@@ -327,6 +327,6 @@ pub const EXHIBITS: &[Exhibit] = &[
         .breaks(Property::Agreement, PbftMac, disks::one_disk_after_the_other),
     exhibit(40, "b", "a claim ends by age and not by evidence")
         .source("our own, found by review; Castro and Liskov, TOCS 2002, section 4.5, constant M")
-        .mutant(Mutant::Hook(Bug::ClaimsOutliveEvidence))
-        .breaks(Property::Liveness, PbftMac, disks::nothing_backs_a_claim),
+        .mutant(Mutant::Rule(Rule::ClaimsOutliveEvidence))
+        .breaks(Property::Liveness, PbftMac, claims::nothing_backs_a_claim),
 ];

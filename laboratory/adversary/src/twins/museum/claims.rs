@@ -1,7 +1,8 @@
 //! Exhibits about the view change for MACs: claims of prepared blocks that prove nothing by themselves.
 
+use super::disks;
 use super::scene::{Ending, Play, Setting, only, play};
-use crate::twins::bugs::{ClaimBelieved, Mutant, OpposedCarriedOver, Rule, of_pbft};
+use crate::twins::bugs::{ClaimBelieved, ClaimsOutliveEvidence, Mutant, OpposedCarriedOver, Rule, of_pbft};
 use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::Envelope;
@@ -36,6 +37,9 @@ fn play_by_conditions(how: &Play, script: impl Script) -> Ending {
         }
         Some(Mutant::Rule(Rule::ClaimBelieved)) => {
             play(how, setting, of_pbft::<ClaimBelieved>, |world| script.perform(world))
+        }
+        Some(Mutant::Rule(Rule::ClaimsOutliveEvidence)) => {
+            play(how, setting, of_pbft::<ClaimsOutliveEvidence>, |world| script.perform(world))
         }
         _ => play(how, setting, make::pbft_mac, |world| script.perform(world)),
     }
@@ -143,4 +147,25 @@ pub fn invented_claim(how: &Play) -> Ending {
         }
     }
     play_by_conditions(how, InventedClaim)
+}
+
+/// 40: in view 1 the PREPAREs for a block reach only R1. Views 2 to 5 are without R1, and their PREPAREs are lost. Then
+/// the network heals, but R3 has crashed.
+pub fn nothing_backs_a_claim(how: &Play) -> Ending {
+    struct NothingBacksAClaim;
+    impl Script for NothingBacksAClaim {
+        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+            for (view, leader) in [(1, 0), (2, 2), (3, 3), (4, 0), (5, 2)] {
+                world.leader(view, ReplicaId(leader));
+            }
+            only(world, 2..=5, &[0, 2, 3]);
+            disks::lose_votes(world, |to, view, domain| {
+                domain == Domain::Prepare && (view > 1 || to != disks::INFORMED)
+            });
+            (1..=5).for_each(|view| world.run_view(view));
+            world.crash(InstanceId(3));
+            world.heal((0..3).map(ReplicaId));
+        }
+    }
+    play_by_conditions(how, NothingBacksAClaim)
 }

@@ -5,20 +5,24 @@ use crate::twins::participants::InstanceId;
 use crate::twins::world::World;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
+use quorate_consensus::protocols::pbft::engine::{Engine, PbftMacEngine};
 use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::replica::make;
 use quorate_types::{Domain, ReplicaId};
 
 /// The only replica that learns of the decision, or that a block is prepared.
-const INFORMED: InstanceId = InstanceId(1);
+pub(super) const INFORMED: InstanceId = InstanceId(1);
 
 fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
     play(how, Setting::new(ProtocolKind::PbftMac, 4), make::pbft_mac, script)
 }
 
 /// Drops the votes for which `lost` returns true, given their receiver, view and kind.
-fn lose_votes(world: &mut World<PbftMacEngine>, lost: impl Fn(InstanceId, u64, Domain) -> bool + Send + 'static) {
+pub(super) fn lose_votes<S: Showing>(
+    world: &mut World<Engine<S>>,
+    lost: impl Fn(InstanceId, u64, Domain) -> bool + Send + 'static,
+) {
     world.lose(Some(Box::new(move |_, to, view, message| match message {
         Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
             lost(to, view.0, vote.subject.domain)
@@ -54,20 +58,5 @@ pub fn one_disk_after_the_other(how: &Play) -> Ending {
         world.settle();
         world.run_view(6);
         world.heal((0..4).map(ReplicaId));
-    })
-}
-
-/// 40: in view 1 the PREPAREs for a block reach only R1. Views 2 to 5 are without R1, and their PREPAREs are lost. Then
-/// the network heals, but R3 has crashed.
-pub fn nothing_backs_a_claim(how: &Play) -> Ending {
-    world(how, |world| {
-        for (view, leader) in [(1, 0), (2, 2), (3, 3), (4, 0), (5, 2)] {
-            world.leader(view, ReplicaId(leader));
-        }
-        only(world, 2..=5, &[0, 2, 3]);
-        lose_votes(world, |to, view, domain| domain == Domain::Prepare && (view > 1 || to != INFORMED));
-        (1..=5).for_each(|view| world.run_view(view));
-        world.crash(InstanceId(3));
-        world.heal((0..3).map(ReplicaId));
     })
 }

@@ -1,5 +1,6 @@
 //! Exhibits about views: their beginning, stalls, and leaders.
 
+use super::by_rules::by_rules;
 use super::certificates::checker_view_gap;
 use super::scene::{
     Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, play_pbft, proposal,
@@ -96,7 +97,7 @@ pub fn only_the_primary_is_linked(how: &Play) -> Ending {
 pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
-    play(how, setting, make::pbft, |world: &mut World<PbftEngine>| {
+    by_rules!(how, setting, |world| {
         world.lose(Some(Box::new(|_, to, _, message| match message {
             Envelope::Checkpoint(vote) => {
                 let slot = vote.subject.height.0;
