@@ -199,7 +199,7 @@ fn declared_rows_are_shown() {
         let line = table.lines().find(|line| line.trim_start().starts_with(&name));
         assert!(line.is_some_and(|line| line.contains(&value) && line.contains(field.note)), "{name}: {table}");
     }
-    for text in ["longest gap", "1,044", "Signatures that all replicas verify per committed block"] {
+    for text in ["longest gap", "1,044", "Signatures verified by all replicas per committed block"] {
         assert!(page.contains(text), "{text}");
     }
 }
