@@ -4,11 +4,12 @@
 //! a value counts only if f+1 replicas report it: one of them is honest.
 
 use bytes::Bytes;
+use quorate_hosting::shared::DISSEMINATION_KEY;
 use quorate_types::{ClientRequest, Difference, Parameters, Quorum, ReplicaId, encode_message};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The key that makes a client slow, but not unusable, if its value differs.
-pub const SLOW_KEY: &str = "dissemination";
+const SLOW_KEY: &str = DISSEMINATION_KEY;
 /// Id of the comparison. Its answers depend on nothing that changes.
 const ID: u64 = 0;
 

@@ -1,22 +1,20 @@
 //! Configuration file of clients, `client.toml`.
 
-use crate::comparison::SLOW_KEY;
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
-use quorate_applications::ApplicationKind;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
-    AuthProfile, ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind,
-    genesis_differences,
+    ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind, genesis_differences,
 };
-use quorate_network::channels::ChannelKind;
-use quorate_network::transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
+use quorate_hosting::{SharedSettings, client_terms, shared_settings};
+use quorate_network::transports::{Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
-use quorate_types::settings::{check_ranges, explain, keys};
+use quorate_types::settings::{check_effects, check_ranges, explain, keys, tree};
 use quorate_types::{
-    Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum, ReplyMode,
+    Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,101 +38,43 @@ pub const CLIENT_CONFIG_FILE: &str = "client.toml";
 /// Name of the first key file written by `quorate testnet`.
 pub const CLIENT_KEY_FILE: &str = "client.key";
 
-/// A client's configuration. Unknown keys are refused.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClientConfig {
-    /// The cluster's name. No default.
-    pub cluster: String,
-    /// The replicas' protocol. Must match the replicas. No default.
-    pub protocol: ProtocolKind,
-    /// Authentication of the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
-    #[serde(default)]
-    pub auth_profile: AuthProfile,
-    /// Scheme of the replicas' votes, used to check exports and signed replies. Must match the replicas. Default
-    /// `ed25519`.
-    #[serde(default = "default_scheme")]
-    pub scheme: SchemeKind,
-    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key; `mac`,
-    /// where each bundle has a MAC for each replica; or `none`. Must match the replicas.
-    #[serde(default)]
-    pub client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the `channel` (default), by a replica's `signature`, or by a MAC (`mac`). Must
-    /// match the replicas.
-    #[serde(default)]
-    pub reply_authentication: ReplyAuthentication,
-    /// File of the client's private key, relative to this file's directory, as written by `quorate testnet` and
-    /// `quorate keys generate`. Absent: a new key for each run.
-    #[schemars(example = CLIENT_KEY_FILE)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<PathBuf>,
-    /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory. Absent:
-    /// the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
-    #[schemars(example = &"passphrase")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passphrase_file: Option<PathBuf>,
-    /// MAC scheme: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
-    #[serde(default = "default_mac_scheme")]
-    pub mac_scheme: SchemeKind,
-    /// Transport of frames, by default `tcp`. Must match the replicas.
-    #[serde(default)]
-    pub transport: TransportKind,
-    /// Channel that protects the frames, by default `plain`. Must match the replicas.
-    #[serde(default)]
-    pub channel: ChannelKind,
-    /// Settings of the transports over UDP, as in the replicas' configuration.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub packets: PacketConfig,
-    /// Settings of the transports that retransmit themselves, as in the replicas' configuration.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub retransmission: RetransmissionConfig,
-    /// Settings of the transport `quic`, as in the replicas' configuration.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub quic: QuicConfig,
-    /// Maximum number of lying replicas: a reply counts if one more replica than this gives it. Must match the
-    /// replicas. By default floor((n-1)/3).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub faults: Option<usize>,
-    /// The replicas' application, by default `kv`.
-    #[serde(default)]
-    pub application: ApplicationKind,
-    /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
-    /// `replicas` or `replicas-certified` (to one replica, which forwards it). Must match the replicas, except that it
-    /// is `client` if these have `leader` and rotating leaders.
-    #[serde(default)]
-    pub dissemination: Dissemination,
-    /// Replicas that answer: `each` (default), or `none` except an observer, for measurements only. Must match the
-    /// replicas.
-    #[serde(default)]
-    pub reply: ReplyMode,
-    /// Timeout of a bundle's first attempt, in milliseconds, by default 2000. The bundle is then sent again, and the
-    /// timeout doubles.
-    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
-    #[serde(default = "default_retry_ms")]
-    pub retry_ms: u64,
-    /// Timeout for connecting, in milliseconds, by default 5000.
-    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
-    #[serde(default = "default_connect_timeout_ms")]
-    pub connect_timeout_ms: u64,
-    /// Timeout of a request including all its retries, in milliseconds, by default 30000.
-    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
-    #[serde(default = "default_request_timeout_ms")]
-    pub request_timeout_ms: u64,
-    /// The replicas, in the order of their ids. No default.
-    pub members: Vec<Member>,
+shared_settings! {
+    /// A client's configuration. Unknown keys are refused.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct ClientConfig {
+        /// The replicas' protocol.
+        pub protocol: ProtocolKind,
+        /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
+        /// `quorate keys generate` write. Absent: a new key for each run.
+        #[schemars(example = CLIENT_KEY_FILE)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub key_file: Option<PathBuf>,
+        /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory.
+        /// Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+        #[schemars(example = &"passphrase")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub passphrase_file: Option<PathBuf>,
+        /// How commands reach the leader. With `client`, the client sends each bundle to all replicas; with `replicas`
+        /// and `replicas-certified` to one, which sends it on. As on the replicas, but `client` where these have
+        /// `leader` and leaders that rotate.
+        #[serde(default)]
+        pub dissemination: Dissemination,
+        /// Timeout of a bundle's first attempt, in milliseconds. The bundle is then sent again, and the timeout doubles.
+        #[schemars(range(min = 1, max = MAX_DURATION_MS))]
+        #[serde(default = "default_retry_ms")]
+        pub retry_ms: u64,
+        /// Timeout for connecting, in milliseconds.
+        #[schemars(range(min = 1, max = MAX_DURATION_MS))]
+        #[serde(default = "default_connect_timeout_ms")]
+        pub connect_timeout_ms: u64,
+        /// Timeout of a request including all its retries, in milliseconds.
+        #[schemars(range(min = 1, max = MAX_DURATION_MS))]
+        #[serde(default = "default_request_timeout_ms")]
+        pub request_timeout_ms: u64,
+    }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-fn default_mac_scheme() -> SchemeKind {
-    SchemeKind::HMAC_SHA256
-}
-
-fn default_scheme() -> SchemeKind {
-    SchemeKind::ED25519
-}
 fn default_retry_ms() -> u64 {
     DEFAULT_RETRY_MS
 }
@@ -164,30 +104,16 @@ pub enum ConfigError {
 impl ClientConfig {
     /// Returns a configuration with defaults for a committee.
     pub fn new(cluster: &str, protocol: ProtocolKind, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
-        ClientConfig {
-            cluster: cluster.to_owned(),
-            protocol,
-            auth_profile: AuthProfile::default(),
-            scheme,
-            client_authentication: ClientAuthentication::default(),
-            reply_authentication: ReplyAuthentication::default(),
-            key_file: None,
-            passphrase_file: None,
-            mac_scheme: default_mac_scheme(),
-            transport: TransportKind::default(),
-            channel: ChannelKind::default(),
-            packets: PacketConfig::default(),
-            retransmission: RetransmissionConfig::default(),
-            quic: QuicConfig::default(),
-            faults: Some(faults),
-            application: ApplicationKind::default(),
-            dissemination: Dissemination::default(),
-            reply: ReplyMode::default(),
-            retry_ms: DEFAULT_RETRY_MS,
-            connect_timeout_ms: DEFAULT_CONNECT_TIMEOUT_MS,
-            request_timeout_ms: DEFAULT_REQUEST_TIMEOUT_MS,
-            members: members.to_vec(),
-        }
+        let required = json!({ "cluster": cluster, "protocol": protocol, "members": [] });
+        let config: ClientConfig = serde_json::from_value(required).expect("the other keys have defaults");
+        ClientConfig { scheme, faults: Some(faults), members: members.to_vec(), ..config }
+    }
+
+    /// Returns the configuration of clients of replicas with these settings.
+    pub fn of(protocol: ProtocolKind, dissemination: Dissemination, shared: SharedSettings) -> ClientConfig {
+        let mut config = ClientConfig::new(&shared.cluster, protocol, shared.scheme, 0, &[]);
+        config.set_shared(shared);
+        ClientConfig { dissemination, ..config }
     }
 
     /// Reads and validates a file. The key file's path is resolved relative to the file's directory.
@@ -207,11 +133,12 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Parses and validates a file's text. Errors name the file as `path`.
+    /// Parses and checks a file's text. A key that is set and has no effect is an error. Errors name the file as `path`.
     pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
         let config: ClientConfig = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;
         config.validate()?;
+        check_effects(&config).map_err(|fault| fault.at(|path| format!("`{path}`")))?;
         Ok(config)
     }
 
@@ -219,7 +146,7 @@ impl ClientConfig {
     pub fn to_toml(&self) -> String {
         let faults = self.faults.or(Some(self.members.len().saturating_sub(1) / 3));
         let text = toml::to_string(&ClientConfig { faults, ..self.clone() }).expect("every setting has a form in TOML");
-        explain(&text, keys::<ClientConfig>(), HEAD, MEMBERS)
+        explain(&text, &tree(self), keys::<ClientConfig>(), HEAD, MEMBERS)
     }
 
     /// Checks all values together.
@@ -317,19 +244,7 @@ impl ClientConfig {
     /// Returns the values, by key, that must match the replicas' in addition to the genesis, for a session with these
     /// options.
     pub(crate) fn terms(&self, session: &SessionOptions) -> Parameters {
-        let mut values = vec![
-            ("client_authentication", self.client_authentication.to_string()),
-            ("reply_authentication", self.reply_authentication.to_string()),
-            ("application", self.application.to_string()),
-            (SLOW_KEY, session.dissemination.to_string()),
-            ("reply", session.reply.to_string()),
-        ];
-        let uses_codes = self.client_authentication == ClientAuthentication::Mac
-            || self.reply_authentication == ReplyAuthentication::Mac;
-        if uses_codes {
-            values.push(("mac_scheme", self.mac_scheme.to_string()));
-        }
-        Parameters::new(values)
+        client_terms(&SharedSettings { reply: session.reply, ..self.shared() }, session.dissemination)
     }
 
     /// Returns the options of sessions with this cluster.

@@ -4,7 +4,8 @@ use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
-use quorate_network::transports::QuicConfig;
+use quorate_network::channels::ChannelKind;
+use quorate_network::transports::{QuicConfig, TransportKind};
 use quorate_types::Member;
 use std::path::Path;
 
@@ -36,8 +37,12 @@ fn a_written_configuration_is_read_back_unchanged() {
     config.application = ApplicationKind::LOG;
     config.key_file = Some("my.key".into());
     config.passphrase_file = Some("secret".into());
-    config.packets.mtu_bytes = 1_400;
+    config.transport = TransportKind::RUDP;
     config.retransmission.pacing = true;
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    config.retransmission.pacing = false;
+    (config.transport, config.channel) = (TransportKind::QUIC, ChannelKind::TLS);
+    config.packets.mtu_bytes = 1_400;
     config.quic.idle_timeout_ms = 9_000;
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     let QuicConfig { idle_timeout_ms, .. } = config.wire().settings.quic;
@@ -62,6 +67,21 @@ fn a_written_configuration_is_read_back_unchanged() {
         let at = lines.iter().position(|line| line.starts_with(&format!("{key} = "))).unwrap();
         assert!(lines[at - 1].starts_with("# "), "{key} has no comment");
     }
+}
+
+#[test]
+fn a_key_without_effect_is_refused_and_not_written() {
+    let with_table = |table: &str| SHORTEST.replace("[[members]]", &format!("{table}\n[[members]]"));
+    let pacing = parse(&with_table("[retransmission]\npacing = true")).unwrap_err().to_string();
+    let expected = "`retransmission.pacing`: has no effect, because `transport` is tcp; help: leave it out, or set \
+                    `transport` to rudp";
+    assert_eq!(pacing, expected);
+    assert!(parse(&with_table("[retransmission]\npacing = false")).is_ok(), "the default is as good as none");
+    let codes = parse(&format!("mac_scheme = \"aes-256-cmac\"\n{SHORTEST}")).unwrap_err().to_string();
+    assert!(codes.starts_with("`mac_scheme`: has no effect, because `auth_profile` is pk and "), "{codes}");
+    let mut idle = config();
+    idle.quic.idle_timeout_ms = 9_000;
+    assert_eq!(parse(&idle.to_toml()).unwrap(), config());
 }
 
 #[test]

@@ -71,40 +71,36 @@ choice!(
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Consensus protocol. Default `jolteon`.
+    /// Consensus protocol.
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
     pub protocol: ProtocolKind,
-    /// Leader election. Default `fixed`.
+    /// Leader election.
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
     pub leader: LeaderKind,
     /// Recipients of votes in a chained protocol. With optimistic proposals (`simple-moonshot`), votes always go to
-    /// all. Default `collector`.
+    /// all.
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
     pub votes: VotesTo,
-    /// `auto`: leaders size their blocks by what they measure, and replicas vote for up to 65,536 commands. A number:
-    /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks. The same on
-    /// every replica. Default `auto`.
+    /// `auto`: leaders size their blocks by what they measure, and replicas vote for blocks of any size. A number:
+    /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks.
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("auto|COMMANDS").common()))]
     pub batch: BatchSize,
     /// Maximum latency that filling its blocks may cost under `auto`, in milliseconds. A leader holds commands back for
     /// a fuller block at most this long, and at most 3.5 ms. One that sends the commands with its proposals aims at
     /// blocks that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter.
-    /// Default 1000.
     #[schemars(range(max = MAX_VIEW_TIMEOUT_MS))]
-    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
-    #[schemars(extend("x-with" = With::one("consensus.batch", &["auto"])))]
+    #[schemars(extend("x-reported" = true, "x-with" = With::one("consensus.batch", &["auto"])))]
     pub batch_latency_ms: u64,
-    /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks. The same on every replica. Default
-    /// 8 MiB.
+    /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks.
     #[schemars(range(min = MIN_BATCH_BYTES, max = MAX_FRAME_BYTES / 2))]
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("BYTES").rare()))]
     pub batch_bytes: usize,
-    /// When a leader has enough commands to propose, if `batch` is a number. Default `eager`.
+    /// When a leader has enough commands to propose, if `batch` is a number.
     #[cfg(feature = "laboratory")]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(REPRODUCTION).rare()))]
     #[schemars(extend("x-with" = With::other("consensus.batch", &["auto"])))]
     pub batch_policy: BatchPolicy,
-    /// Maximum time that a command waits for others under `timed`, in milliseconds. Default 5.
+    /// Maximum time that a command waits for others under `timed`, in milliseconds.
     #[cfg(feature = "laboratory")]
     #[schemars(range(max = MAX_VIEW_TIMEOUT_MS))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(REPRODUCTION).value("MS").rare()))]
@@ -113,36 +109,36 @@ pub struct Config {
     /// Time that a leader waits for late votes once a quorum has voted, in microseconds. Its certificate then names all
     /// replicas that have voted: with BLS signatures it is a little cheaper to verify, with others it is larger and
     /// dearer. At most a quarter of `view_timeout_ms`, or a twelfth for `basic-hotstuff`. Refused with PBFT, with
-    /// `simple-moonshot` and with votes to `all`, where no leader collects votes. Default 0.
+    /// `simple-moonshot` and with votes to `all`, where no leader collects votes.
     #[schemars(range(max = MAX_VIEW_TIMEOUT_MS * 1000))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("US").rare()))]
     pub vote_wait_us: u64,
-    /// How commands reach replicas. With `leader` and a `leader` other than `fixed`, the `dissemination` of clients has to
-    /// be `client`. Default `client`.
+    /// How commands reach replicas. With `leader` and a `leader` other than `fixed`, the `dissemination` of clients has
+    /// to be `client`.
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
     pub dissemination: Dissemination,
-    /// Length of view timeouts. Default `exponential`.
+    /// Length of view timeouts.
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
     pub view_duration: ViewDuration,
-    /// Base of view timeouts, in milliseconds; at most an hour. Default 1000.
+    /// Base of view timeouts, in milliseconds.
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS")))]
     pub view_timeout_ms: u64,
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
-    /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long as
-    /// they wait. At most `view_timeout_ms`. Default 50.
+    /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long
+    /// as they wait. At most `view_timeout_ms`.
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
     /// requires it (`hotstuff-2`, `simple-moonshot`), a leader whose view began with timeouts waits twice this long for
-    /// a higher certificate, but at most a quarter of the view: set at most an eighth of `view_timeout_ms`. Default 100.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
+    /// a higher certificate, but at most a quarter of the view: set at most an eighth of `view_timeout_ms`.
+    #[schemars(extend("x-cluster" = true))]
     pub max_delay_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
-    /// execution, replicas do not vote for proposals. Default 256 MiB.
+    /// execution, replicas do not vote for proposals.
     #[schemars(range(min = 1))]
     pub pool_bytes: usize,
-    /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
+    /// Maximum number of bundles that wait to be proposed; further ones are refused.
     #[schemars(range(min = 1))]
     pub pool_bundles: usize,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
@@ -156,36 +152,34 @@ pub struct Config {
     pub max_queue_ms: Option<u64>,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
-    /// Default 16,384.
     #[schemars(range(min = 1), extend("x-cluster" = true))]
     pub retained_blocks: usize,
-    /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle. The same on every replica.
-    /// Default 64 MiB.
+    /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle.
     #[schemars(extend("x-cluster" = true))]
     pub retained_bytes: usize,
     /// Minimum time to wait for a missing block or bundle before it is requested, in milliseconds: it may be on its
     /// way. Where the bundles of proposals come later, replicas wait for them as long as they measure, at most ten
-    /// times this and at most a quarter of the shortest view timeout. Default 10.
+    /// times this and at most a quarter of the shortest view timeout.
     pub fetch_delay_ms: u64,
-    /// Time to wait for the answer to a request before another replica is asked, in milliseconds. Default 100.
+    /// Time to wait for the answer to a request before another replica is asked, in milliseconds.
     #[schemars(range(min = 1))]
     pub fetch_retry_ms: u64,
     /// Maximum bytes of answers to one peer per second: blocks, bundles, states, and messages repeated for a peer that
-    /// fell behind. A message counts as at least 4 KiB. Default 64 MiB.
+    /// fell behind. A message counts as at least 4 KiB.
     #[schemars(range(min = 1))]
     pub answer_bytes_per_second: usize,
     /// PBFT: number of slots above the last stable checkpoint that may be in use; at least twice `checkpoint_interval`.
-    /// In every protocol, peers' votes on checkpoints further ahead are not counted. Default 1000.
+    /// In every protocol, peers' votes on checkpoints further ahead are not counted.
     #[schemars(range(min = 1, max = MAX_WINDOW))]
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("SLOTS").rare()))]
     pub window: u64,
     /// Number of blocks between two checkpoints, at which replicas vote on the executed state; in PBFT, older votes are
-    /// then forgotten. The same on every replica. Default 128.
+    /// then forgotten.
     #[schemars(range(min = 1, max = MAX_WINDOW / 2))]
     #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("BLOCKS").rare()))]
     pub checkpoint_interval: u64,
     /// PBFT: maximum number of slots that a primary has in flight. At this maximum, further commands wait and fill the
-    /// next block. Default 4.
+    /// next block.
     #[schemars(range(min = 1, max = MAX_WINDOW))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("SLOTS").rare()))]
     #[schemars(extend("x-with" = With::one("consensus.protocol", &["pbft", "pbft-mac", "pbft-phases"])))]

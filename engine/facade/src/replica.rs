@@ -55,19 +55,6 @@ pub fn run_replica<S: StateMachine>(directory: &Path) -> Result<Status, Error> {
 
 /// Returns the configuration of the clients of a cluster with these settings.
 pub(crate) fn client_config(settings: &NodeConfig, committee: &Committee) -> ClientConfig {
-    let (protocol, faults) = (settings.consensus.protocol, committee.quorum.faults());
-    ClientConfig {
-        auth_profile: settings.auth_profile,
-        mac_scheme: settings.mac_scheme,
-        client_authentication: settings.client_authentication,
-        reply_authentication: settings.reply_authentication,
-        transport: settings.transport,
-        channel: settings.channel,
-        packets: settings.packets,
-        retransmission: settings.retransmission,
-        quic: settings.quic.clone(),
-        application: settings.application,
-        dissemination: settings.consensus.client_dissemination(),
-        ..ClientConfig::new(&settings.cluster, protocol, settings.scheme, faults, &committee.members)
-    }
+    let consensus = &settings.consensus;
+    ClientConfig::of(consensus.protocol, consensus.client_dissemination(), settings.of_clients(committee))
 }

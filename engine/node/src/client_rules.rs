@@ -25,10 +25,10 @@ pub struct ClientRules {
     /// and the status are public to anyone who reaches `client_listen`. `listed`: those with a key in `keys`; each
     /// replica applies its own list to what clients send to it, so a faulty replica can let others in. `certified`:
     /// those with a certificate of `certifier`, which every replica requires in every bundle, also from peers; the same
-    /// on all replicas, and never to be changed. Default `any`.
+    /// on all replicas, and never to be changed.
     #[schemars(extend("x-cluster" = true))]
     pub admitted: AdmittedClients,
-    /// Public keys of the clients that `listed` admits, in hexadecimal; `quorate keys show` prints them. Default: none.
+    /// Public keys of the clients that `listed` admits, in hexadecimal; `quorate keys show` prints them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
     /// Public key of the certifier for `certified`, in hexadecimal. Absent with the other rules.
@@ -36,16 +36,16 @@ pub struct ClientRules {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certifier: String,
     /// Maximum number of commands per second that this replica accepts from one client, with bursts of one second; 0:
-    /// no limit. A client that sends different commands to each of n replicas gets n times as many. Default 0.
+    /// no limit. A client that sends different commands to each of n replicas gets n times as many.
     #[schemars(range(max = MAX_COMMANDS_PER_S))]
     pub max_commands_per_s: u64,
     /// Maximum number of bytes per second of answers to unordered questions (queries and statuses) that this replica
     /// makes for one client, with bursts of one second; 0: no limit. With `any`, where ids are only claims, it is for
-    /// all clients of an address together. Default 0.
+    /// all clients of an address together.
     #[schemars(range(max = MAX_ANSWER_BYTES_PER_S))]
     pub max_answer_bytes_per_s: u64,
     /// Maximum time, in microseconds per second, in which this replica makes such answers for one client, or address;
-    /// 0: no limit. Default 0.
+    /// 0: no limit.
     #[schemars(range(max = MAX_ANSWER_US_PER_S))]
     pub max_answer_us_per_s: u64,
 }

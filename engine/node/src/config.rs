@@ -6,26 +6,21 @@ use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
 use crate::reproduction::Reproduction;
-use quorate_applications::{ApplicationKind, MAX_EXECUTION_THREADS};
+use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::{
-    AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
-    genesis_differences,
-};
-use quorate_network::channels::ChannelKind;
-use quorate_network::transports::{
-    LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire,
-    WireSettings,
-};
+use quorate_crypto::{Authentication, ClientAuthentication, IDENTITY_SCHEME, SchemeKind, genesis_differences};
+use quorate_hosting::{SharedSettings, shared_settings};
+use quorate_network::transports::{LinkConfig, LinkProfile, TcpConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
-use quorate_types::settings::{self, CLUSTER, Flag, LOAD, RUN};
+use quorate_types::settings::{self, CLUSTER, Flag, RUN, With};
 use quorate_types::{
     Address, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId, ReplicaStages, ReplicaThreads,
-    ReplicaWork, ReplyMode,
+    ReplicaWork,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -42,160 +37,92 @@ const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 /// Default of `reply_cache_bytes`.
 pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 
-/// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have defaults.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NodeConfig {
-    /// Name of the cluster. Replicas' signatures are invalid in every cluster that has another name, another member,
-    /// key or order of members, or other `faults`, `protocol` or schemes. Clients' signatures depend on the name alone.
-    #[schemars(extend("x-cluster" = "shown"))]
-    pub cluster: String,
-    /// Id of this replica: its position in `members`, from 0.
-    #[schemars(with = "u16")]
-    pub replica: ReplicaId,
-    /// Number of replicas that may be faulty. Default: the maximum for the number of members, floor((n-1)/3).
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("F")))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub faults: Option<usize>,
-    /// Signature scheme of the replicas' votes: `ed25519`, `ecdsa-p256`, `secp256k1`, `bls12-381`, `rsa-2048`, or for
-    /// measurements the weak `rsa-1024`, or `none`. The same on all replicas. Default `ed25519`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
-    #[serde(default = "default_scheme")]
-    pub scheme: SchemeKind,
-    /// What authenticates which messages. `pk`: signatures on votes. `mac` and `domain`: message authentication
-    /// codes on votes, and signatures on what is shown to third parties, with the protocol `pbft-mac`. The same on
-    /// all replicas. Default `pk`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
-    #[serde(default)]
-    pub auth_profile: AuthProfile,
-    /// Scheme of the codes: `hmac-sha256` or `aes-256-cmac`. The same on all replicas. Default `hmac-sha256`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
-    #[serde(default = "default_mac_scheme")]
-    pub mac_scheme: SchemeKind,
-    /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
-    #[serde(default)]
-    #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
-    pub accept_weak_scheme: bool,
-    /// Threads that the replica works on, from 1 to 64, or `auto`: its share of the machine's cores among the members
-    /// at its address, up to 4, as far as the work gains from it. In PBFT that is all of them, but 1 of 2 if clients do
-    /// not sign; in protocols with a chain of blocks 2 if clients sign, otherwise 1. With 1, one thread does everything
-    /// in turn, which costs the least CPU. With 2, the second verifies signatures if clients sign, and otherwise drives
-    /// the network. With more, one drives the network, and the rest verify. Default 1.
-    #[serde(default)]
-    #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("auto|THREADS")))]
-    pub replica_threads: ReplicaThreads,
-    /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
-    /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements:
-    /// anyone can submit bundles in any client's name. The same on all replicas. Default `ed25519`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
-    #[serde(default)]
-    pub client_authentication: ClientAuthentication,
-    /// Authentication of replies to clients. `channel`: by the channel alone. `signature`: the replica signs, with its
-    /// key of `scheme`, the replies that leave to one client together, and the client can show them to others. `mac`:
-    /// the replica adds a code of `mac_scheme` for the client. The same on all replicas and clients. Default `channel`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
-    #[serde(default)]
-    pub reply_authentication: ReplyAuthentication,
-    /// Transport of frames. Default `tcp`.
-    #[schemars(extend("x-cluster" = "shown", "x-flag" = Flag::under(CLUSTER).common()))]
-    #[serde(default)]
-    pub transport: TransportKind,
-    /// Channel that protects the frames. Default `plain`.
-    #[schemars(extend("x-cluster" = "shown", "x-flag" = Flag::under(CLUSTER).common()))]
-    #[serde(default)]
-    pub channel: ChannelKind,
-    /// Application that executes the commands: `kv` or `log`. Default `kv`.
-    #[schemars(extend("x-cluster" = true))]
-    #[serde(default)]
-    pub application: ApplicationKind,
-    /// Threads that execute commands, up to 64: costly commands of a block that do not conflict are prepared at the same
-    /// time. Results are the same with any number, which may differ between replicas. Default 1.
-    #[schemars(range(min = 1, max = MAX_EXECUTION_THREADS))]
-    #[schemars(extend("x-flag" = Flag::under(RUN).value("THREADS").rare()))]
-    #[serde(default = "default_execution_threads")]
-    #[schemars(extend("x-real" = true))]
-    pub execution_threads: u16,
-    /// Whether the cost of each stage of the replica's work is measured, such as decoding and hashing, for every kind of
-    /// message. The status has it.
-    #[schemars(extend("x-flag" = Flag::under(RUN).rare()))]
-    #[serde(default)]
-    pub stages: bool,
-    /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for measurements.
-    /// Default `each`.
-    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(LOAD)))]
-    #[serde(default)]
-    pub reply: ReplyMode,
-    /// Maximum bytes of replies cached for clients that retry. Default 16 MiB.
-    #[serde(default = "default_reply_cache_bytes")]
-    pub reply_cache_bytes: usize,
-    /// File of the private keys, relative to the configuration's directory. Default `private.key`.
-    #[serde(default = "default_key_file")]
-    pub key_file: PathBuf,
-    /// File whose first line is the passphrase of an encrypted `key_file`, relative to the configuration's directory.
-    /// Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passphrase_file: Option<PathBuf>,
-    /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
-    /// `0.0.0.0:port`.
-    #[schemars(with = "Option<String>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listen: Option<Address>,
-    /// Address to listen on for clients. Absent: the same as for peers, so that a firewall cannot tell them apart.
-    #[schemars(with = "Option<String>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_listen: Option<Address>,
-    /// Address to listen on for operators, who ask for the status (`quorate status`) without authentication. Absent:
-    /// none, and only the clients' listener reports the status.
-    #[schemars(with = "Option<String>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub admin_listen: Option<Address>,
-    /// Whether other hosts may reach `admin_listen`. Default `false`.
-    #[serde(default)]
-    pub admin_beyond_loopback: bool,
-    /// Which clients are served, and how much; see [`ClientRules`].
-    #[serde(default)]
-    pub clients: ClientRules,
-    /// Settings of the consensus core; see [`quorate_consensus::Config`].
-    #[serde(default)]
-    pub consensus: ConsensusConfig,
-    /// Settings of links for all transports; see [`LinkConfig`].
-    #[serde(default)]
-    pub links: LinkConfig,
-    /// Settings of the TCP transport; see [`TcpConfig`].
-    #[serde(default)]
-    pub tcp: TcpConfig,
-    /// Settings of the transports over UDP; see [`PacketConfig`].
-    #[serde(default)]
-    pub packets: PacketConfig,
-    /// Settings of the transports that retransmit themselves; see [`RetransmissionConfig`].
-    #[serde(default)]
-    pub retransmission: RetransmissionConfig,
-    /// Settings of the QUIC transport; see [`QuicConfig`].
-    #[serde(default)]
-    pub quic: QuicConfig,
-    /// Settings of the journal; see [`JournalConfig`].
-    #[serde(default)]
-    pub journal: JournalConfig,
-    /// Injected misbehaviour, for experiments. Absent in every honest configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub laboratory: Option<Laboratory>,
-    /// Slower ways of working that reproduce figures of single papers; see [`Reproduction`].
-    #[cfg(feature = "laboratory")]
-    #[serde(default)]
-    pub reproduction: Reproduction,
-    /// Recording of this replica's inputs and outputs. Absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recording: Option<RecordingConfig>,
-    /// The committee, in the order of the replica ids.
-    pub members: Vec<Member>,
-}
-
-fn default_scheme() -> SchemeKind {
-    SchemeKind::ED25519
-}
-
-fn default_mac_scheme() -> SchemeKind {
-    SchemeKind::HMAC_SHA256
+shared_settings! {
+    /// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have defaults.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct NodeConfig {
+        /// Id of this replica: its position in `members`, from 0.
+        #[schemars(with = "u16")]
+        pub replica: ReplicaId,
+        /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`.
+        #[serde(default)]
+        #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare(), "x-with" = With::one("scheme", &["rsa-1024"])))]
+        pub accept_weak_scheme: bool,
+        /// Threads that the replica works on, or `auto`: its share of the machine's cores among the members at its
+        /// address, up to 4, as far as the work gains from it. In PBFT that is all of them, but 1 of 2 if clients do
+        /// not sign; in protocols with a chain of blocks 2 if clients sign, otherwise 1. With 1, one thread does
+        /// everything in turn, which costs the least CPU. With 2, the second verifies signatures if clients sign, and
+        /// otherwise drives the network. With more, one drives the network, and the rest verify.
+        #[serde(default)]
+        #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("auto|THREADS")))]
+        pub replica_threads: ReplicaThreads,
+        /// Threads that execute commands: costly commands of a block that do not conflict are prepared at the
+        /// same time. Results are the same with any number, which may differ between replicas.
+        #[schemars(range(min = 1, max = MAX_EXECUTION_THREADS))]
+        #[schemars(extend("x-flag" = Flag::under(RUN).value("THREADS").rare()))]
+        #[serde(default = "default_execution_threads")]
+        #[schemars(extend("x-real" = true))]
+        pub execution_threads: u16,
+        /// Whether the cost of each stage of the replica's work is measured, such as decoding and hashing, for every
+        /// kind of message. The status has it.
+        #[schemars(extend("x-flag" = Flag::under(RUN).rare()))]
+        #[serde(default)]
+        pub stages: bool,
+        /// Maximum bytes of replies cached for clients that retry.
+        #[serde(default = "default_reply_cache_bytes")]
+        pub reply_cache_bytes: usize,
+        /// File of the private keys, relative to the configuration's directory.
+        #[serde(default = "default_key_file")]
+        pub key_file: PathBuf,
+        /// File whose first line is the passphrase of an encrypted `key_file`, relative to the configuration's
+        /// directory. Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub passphrase_file: Option<PathBuf>,
+        /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
+        /// `0.0.0.0:port`.
+        #[schemars(with = "Option<String>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub listen: Option<Address>,
+        /// Address to listen on for clients. Absent: the same as for peers, so that a firewall cannot tell them apart.
+        #[schemars(with = "Option<String>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub client_listen: Option<Address>,
+        /// Address to listen on for operators, who ask for the status (`quorate status`) without authentication.
+        /// Absent: none, and only the clients' listener reports the status.
+        #[schemars(with = "Option<String>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub admin_listen: Option<Address>,
+        /// Whether other hosts may reach `admin_listen`.
+        #[schemars(extend("x-with" = With::other("admin_listen", &["absent"])))]
+        #[serde(default)]
+        pub admin_beyond_loopback: bool,
+        /// Which clients are served, and how much; see [`ClientRules`].
+        #[serde(default)]
+        pub clients: ClientRules,
+        /// Settings of the consensus core; see [`quorate_consensus::Config`].
+        #[serde(default)]
+        pub consensus: ConsensusConfig,
+        /// Settings of links for all transports; see [`LinkConfig`].
+        #[serde(default)]
+        pub links: LinkConfig,
+        /// Settings of the TCP transport; see [`TcpConfig`].
+        #[serde(default)]
+        pub tcp: TcpConfig,
+        /// Settings of the journal; see [`JournalConfig`].
+        #[serde(default)]
+        pub journal: JournalConfig,
+        /// Injected misbehaviour, for experiments. Absent in every honest configuration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub laboratory: Option<Laboratory>,
+        /// Slower ways of working that reproduce figures of single papers; see [`Reproduction`].
+        #[cfg(feature = "laboratory")]
+        #[serde(default)]
+        pub reproduction: Reproduction,
+        /// Recording of this replica's inputs and outputs. Absent: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub recording: Option<RecordingConfig>,
+    }
 }
 
 fn default_execution_threads() -> u16 {
@@ -211,46 +138,17 @@ fn default_key_file() -> PathBuf {
 }
 
 impl NodeConfig {
-    /// Defaults for replica 0 of a cluster without members: the template for [`generate`](crate::testnet::generate).
+    /// Returns the defaults for replica 0 of a cluster without members: the template for
+    /// [`generate`](crate::testnet::generate).
     pub fn template(cluster: &str) -> NodeConfig {
-        NodeConfig {
-            cluster: cluster.to_owned(),
-            replica: ReplicaId(0),
-            faults: None,
-            scheme: default_scheme(),
-            auth_profile: AuthProfile::default(),
-            mac_scheme: default_mac_scheme(),
-            accept_weak_scheme: false,
-            replica_threads: ReplicaThreads::default(),
-            client_authentication: ClientAuthentication::default(),
-            reply_authentication: ReplyAuthentication::default(),
-            transport: TransportKind::default(),
-            channel: ChannelKind::default(),
-            application: ApplicationKind::default(),
-            execution_threads: default_execution_threads(),
-            stages: false,
-            reply: ReplyMode::default(),
-            reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
-            key_file: default_key_file(),
-            passphrase_file: None,
-            listen: None,
-            client_listen: None,
-            admin_listen: None,
-            admin_beyond_loopback: false,
-            clients: ClientRules::default(),
-            consensus: ConsensusConfig::default(),
-            links: LinkConfig::default(),
-            tcp: TcpConfig::default(),
-            packets: PacketConfig::default(),
-            retransmission: RetransmissionConfig::default(),
-            quic: QuicConfig::default(),
-            journal: JournalConfig::default(),
-            laboratory: None,
-            #[cfg(feature = "laboratory")]
-            reproduction: Reproduction::default(),
-            recording: None,
-            members: Vec::new(),
-        }
+        let required = json!({ "cluster": cluster, "replica": 0, "members": [] });
+        serde_json::from_value(required).expect("the other keys have defaults")
+    }
+
+    /// Returns the settings that clients of a cluster of these members have in common with its replicas.
+    pub fn of_clients(&self, committee: &Committee) -> SharedSettings {
+        let (faults, members) = (Some(committee.quorum.faults()), committee.members.clone());
+        SharedSettings { faults, members, ..self.shared() }
     }
 
     /// Reads and validates the configuration file of a replica's directory.
@@ -262,10 +160,12 @@ impl NodeConfig {
         NodeConfig::from_toml(&text, path)
     }
 
-    /// Does the same with the text of a file; errors name it `path`.
+    /// Does the same with the text of a file; errors name it `path`. A key that is set and has no effect is an error.
     pub fn from_toml(text: &str, path: &Path) -> Result<NodeConfig, ConfigFileError> {
         let config: NodeConfig = parse(text, path)?;
-        config.validate().map_err(|fault| ConfigFileError::at_key(path, text, fault))?;
+        let check =
+            config.validate().and_then(|()| settings::check_effects(&config).map_err(|fault| fault.at(Place::of)));
+        check.map_err(|fault| ConfigFileError::at_key(path, text, fault))?;
         Ok(config)
     }
 

@@ -30,24 +30,23 @@ const SEGMENT_SHARE_BYTES: u64 = 256;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalConfig {
-    /// Kind of journal: `file`, or `memory` for experiments. Default `file`.
+    /// Kind of journal: `file`, or `memory` for experiments.
     #[schemars(extend("x-reported" = true))]
     pub kind: JournalKind,
-    /// Whether records are synced to disk: `always`, or `never` for experiments. Default `always`.
+    /// Whether records are synced to disk: `always`, or `never` for experiments.
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(RUN).rare()))]
     #[schemars(extend("x-with" = With::one("journal.kind", &["file"]), "x-real" = true))]
     pub fsync: Fsync,
-    /// Directory of the journal, relative to the configuration's. Default `journal`.
+    /// Directory of the journal, relative to the configuration's.
     pub directory: PathBuf,
-    /// Size of a segment in bytes, a multiple of 512 and larger than `consensus.batch_bytes`. Default 16 MiB.
+    /// Size of a segment in bytes, a multiple of 512 and larger than `consensus.batch_bytes`.
     pub segment_bytes: u64,
-    /// Maximum bytes of all segments together; the replica stops when the journal is full. At most 1 PiB. Default
-    /// 1 GiB.
+    /// Maximum bytes of all segments together; the replica stops when the journal is full. At most 1 PiB.
     pub capacity_bytes: u64,
-    /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind. Default 64 MiB.
+    /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind.
     pub waiting_bytes: usize,
     /// Bytes of records after which the state is written to a file, so that the journal can be truncated; at most a
-    /// quarter of `capacity_bytes`. Default 256 MiB.
+    /// quarter of `capacity_bytes`.
     #[schemars(range(min = 1))]
     pub snapshot_bytes: u64,
 }

@@ -39,14 +39,14 @@ pub struct Laboratory {
     /// Kind of misbehaviour, possibly with a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists all.
     #[schemars(with = "String")]
     pub fault: Fault,
-    /// Time after the start at which the misbehaviour begins, in milliseconds. Default 0.
+    /// Time after the start at which the misbehaviour begins, in milliseconds.
     #[serde(default)]
     pub start_ms: u64,
-    /// Duration of the misbehaviour, in milliseconds. Default: to the end.
+    /// Duration of the misbehaviour, in milliseconds. Absent: to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
-    /// Time from one start of a recurring misbehaviour to the next, in milliseconds; needs a shorter `for_ms`. Default:
-    /// it does not recur.
+    /// Time from one start of a recurring misbehaviour to the next, in milliseconds; needs a shorter `for_ms`.
+    /// Absent: it does not recur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
 }

@@ -3,6 +3,7 @@
 //! Replicas compare them when they connect ([`quorate_network::channels::plain`]).
 
 use crate::config::NodeConfig;
+use quorate_hosting::client_terms;
 use quorate_hosting::desk::ClientTerms;
 use quorate_types::settings::{at, keys, tree};
 use quorate_types::{Hasher, Parameters, tags};
@@ -14,16 +15,9 @@ const MAX_TAGGED_MEMBERS: usize = 7;
 impl NodeConfig {
     /// Returns the values that clients compare with their configurations.
     pub(crate) fn client_terms(&self) -> ClientTerms {
-        let values = [
-            ("client_authentication", self.client_authentication.to_string()),
-            ("reply_authentication", self.reply_authentication.to_string()),
-            ("mac_scheme", self.mac_scheme.to_string()),
-            ("application", self.application.to_string()),
-            ("dissemination", self.consensus.client_dissemination().to_string()),
-            ("reply", self.reply.to_string()),
-        ];
+        let parameters = client_terms(&self.shared(), self.consensus.client_dissemination());
         let max_frame_bytes = self.wire().settings.links.client_frame_bytes as u32;
-        ClientTerms { parameters: Parameters::new(values), max_frame_bytes }
+        ClientTerms { parameters, max_frame_bytes }
     }
 
     /// Returns the values that must be equal on all replicas. The hello already names the cluster, and a replica with

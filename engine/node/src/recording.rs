@@ -15,8 +15,7 @@ use std::path::PathBuf;
 pub struct RecordingConfig {
     /// File of the recording. If it exists, the new recording goes to the same name with `.1`, `.2` and so on appended.
     pub file: PathBuf,
-    /// Maximum size of the recording in MB (1,000,000 bytes); then the recording ends and the replica continues.
-    /// Default 512.
+    /// Maximum size of the recording in MB; then the recording ends and the replica continues.
     #[schemars(range(min = 1, max = MAX_LIMIT_MB))]
     #[serde(default = "default_limit_mb")]
     pub limit_mb: u64,

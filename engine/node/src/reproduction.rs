@@ -16,7 +16,7 @@ pub struct Reproduction {
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION)))]
     pub certificate_cache: CertificateCache,
     /// Verification of BLS signatures: each vote on its own, `each`; votes in sums, `aggregate`; or in sums and with a
-    /// cached key of all members, `cached`. Without effect in other schemes.
+    /// cached key of all members, `cached`.
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION)))]
     #[schemars(extend("x-with" = With::one("scheme", &["bls12-381"])))]
     pub bls_verification: BlsVerification,

@@ -9,10 +9,11 @@ const HEAD: &str = "The settings of one replica. docs/CONFIGURATION.md has all k
 const MEMBERS: &str = "The committee, in the order of the replica ids.";
 
 impl NodeConfig {
-    /// Returns a text that [`NodeConfig::read`] can read, with every key written out and explained.
+    /// Returns the text that [`NodeConfig::read`] reads, with every key written out and explained. Those without effect
+    /// are comments.
     pub fn to_toml(&self) -> String {
         let text = toml::to_string(self).expect("every setting has a form in TOML");
-        explain(&text, keys::<NodeConfig>(), HEAD, MEMBERS)
+        explain(&text, &tree(self), keys::<NodeConfig>(), HEAD, MEMBERS)
     }
 
     /// Returns the settings that affect measurements of the cluster.

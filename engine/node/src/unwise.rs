@@ -3,15 +3,13 @@
 use crate::config::NodeConfig;
 use crate::config_file::{ConfigFault, Place};
 use quorate_network::channels::{Carriage, ChannelKind};
-use quorate_network::transports::{QuicVotes, RetransmissionConfig, TransportKind};
+use quorate_network::transports::TransportKind;
 
 impl NodeConfig {
     /// Returns the inadvisable settings of a valid configuration, each with a better choice. Tests and measurements may
     /// need them; an operator rarely does.
     pub fn unwise(&self) -> Vec<ConfigFault> {
-        let all =
-            [self.unprotected(), self.unrepeated(), self.slower_than_views(), self.idle_profile(), self.idle_votes()];
-        all.into_iter().flatten().collect()
+        [self.unprotected(), self.unrepeated(), self.slower_than_views()].into_iter().flatten().collect()
     }
 
     /// Unprotected links that leave the host.
@@ -53,26 +51,6 @@ impl NodeConfig {
                 "repeats a lost packet after {rto_min_ms} ms at the earliest, and a view ends after {view_ms} ms"
             ),
             help: "set `auto`, or raise `view_timeout_ms` in [consensus]".to_owned(),
-        })
-    }
-
-    /// A retransmission profile for a transport that does not use it.
-    fn idle_profile(&self) -> Option<ConfigFault> {
-        let is_set = self.retransmission != RetransmissionConfig::default();
-        (is_set && !self.has_timeouts()).then(|| ConfigFault {
-            place: Place::table("retransmission"),
-            what: format!("has no effect: `{}` has timeouts of its own, or none", self.transport),
-            help: "leave it out, or set the transport `rudp` or `sctp`".to_owned(),
-        })
-    }
-
-    /// Datagrams for votes although the transport is not QUIC.
-    fn idle_votes(&self) -> Option<ConfigFault> {
-        let is_idle = self.quic.votes == QuicVotes::Datagrams && self.transport != TransportKind::QUIC;
-        is_idle.then(|| ConfigFault {
-            place: Place::in_table("quic", "votes"),
-            what: format!("has no effect: the transport is `{}`", self.transport),
-            help: "leave it out, or set the transport `quic`".to_owned(),
         })
     }
 

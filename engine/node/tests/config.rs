@@ -3,9 +3,9 @@
 use quorate_adversary::byzantine::behaviours::Slow;
 use quorate_crypto::{ReplicaKeys, SchemeKind};
 use quorate_network::channels::ChannelKind;
-use quorate_network::transports::{QuicVotes, RetransmissionProfile, TransportKind};
+use quorate_network::transports::{RetransmissionProfile, TransportKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
-use quorate_node::{Laboratory, NodeConfig, NodeError, testnet};
+use quorate_node::{JournalKind, Laboratory, NodeConfig, NodeError, testnet};
 use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::digest::encode_hex;
 use quorate_types::{Member, ReplicaId};
@@ -69,7 +69,7 @@ fn every_written_key_has_a_comment() {
         keys += 1;
         assert!(lines[at - 1].starts_with("# ") || is_of_a_later_member, "{line} has no comment: {text}");
     }
-    assert!(keys > 60 && lines.iter().all(|line| line.len() <= 160), "{text}");
+    assert!(keys > 55 && lines.iter().all(|line| line.len() <= 160), "{text}");
     for absent in ["# client_listen =", "# admin_listen =", "# faults =", "# max_queue_ms ="] {
         assert!(lines.contains(&absent), "{absent} is missing: {text}");
     }
@@ -301,8 +301,7 @@ fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
             error.contains("line ") && error.contains("`admin_listen`: is ") && error.contains("127.0.0.1:7900"),
             "{error}"
         );
-        let meant = with(&format!("admin_listen = \"{address}\""))
-            .replace("admin_beyond_loopback = false", "admin_beyond_loopback = true");
+        let meant = with(&format!("admin_listen = \"{address}\"\nadmin_beyond_loopback = true"));
         assert!(NodeConfig::from_toml(&meant, Path::new("x")).is_ok(), "{address}: explicitly allowed");
     }
     assert!(NodeConfig::from_toml(&with("admin_listen = \"localhost:7900\""), Path::new("x")).is_ok());
@@ -445,8 +444,38 @@ fn unwise_settings_are_named_with_the_better_choice() {
         config.consensus.view_timeout_ms = 1_000;
     });
     assert!(slow.contains("after 1000 ms at the earliest, and a view ends after 1000 ms"), "{slow}");
-    let idle = only(&|config| config.retransmission.profile = RetransmissionProfile::S50);
-    assert!(idle.contains("has no effect: `tcp` has timeouts of its own"), "{idle}");
-    let votes = only(&|config| config.quic.votes = QuicVotes::Datagrams);
-    assert!(votes.contains("has no effect: the transport is `tcp`"), "{votes}");
+}
+
+#[test]
+fn a_key_without_effect_is_refused_with_its_line_and_not_written() {
+    let written = |change: &dyn Fn(&mut NodeConfig)| {
+        let mut config = four();
+        change(&mut config);
+        config.to_toml()
+    };
+    for (key, line, reason, help) in [
+        ("journal.fsync", "fsync = \"never\"", "`journal.kind` is memory", "set `journal.kind` to file"),
+        (
+            "consensus.pipeline",
+            "pipeline = 8",
+            "`consensus.protocol` is jolteon",
+            "set `consensus.protocol` to pbft or",
+        ),
+        ("admin_beyond_loopback", "admin_beyond_loopback = true", "`admin_listen` is absent", "set `admin_listen`"),
+        ("accept_weak_scheme", "accept_weak_scheme = true", "`scheme` is ed25519", "set `scheme` to rsa-1024"),
+    ] {
+        let (name, table) = (line.split(' ').next().unwrap(), key.split_once('.').map(|(table, _)| table));
+        let text = written(&|config| config.journal.kind = JournalKind::Memory);
+        assert!(!text.contains(&format!("\n{name} =")), "{name} is written: {text}");
+        let text = match table {
+            None => format!("{line}\n{text}"),
+            Some(table) => text.replace(&format!("[{table}]\n"), &format!("[{table}]\n{line}\n")),
+        };
+        let at = text.lines().position(|own| own == line).expect("the line was added") + 1;
+        let error = refusal(&text);
+        let start = format!("D/replica-1/config.toml line {at}: `{key}`: has no effect, because {reason}; help: ");
+        assert!(error.starts_with(&start) && error.contains(help), "{error}");
+    }
+    let quic = written(&|config| config.transport = TransportKind::QUIC);
+    assert!(quic.contains("\n[quic]\n") && !quic.contains("[tcp]") && !quic.contains("[retransmission]"), "{quic}");
 }

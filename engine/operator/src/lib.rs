@@ -14,6 +14,7 @@ pub mod node;
 pub mod output;
 pub mod replicas;
 pub mod report;
+pub mod setting_flags;
 pub mod shell;
 pub mod standstill;
 pub mod status;

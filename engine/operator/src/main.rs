@@ -7,7 +7,7 @@ use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
 use quorate_operator::status::StatusArgs;
-use quorate_operator::testnet::{Program, TestnetArgs};
+use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
 use quorate_operator::{Outcome, client, failure, inspect, keys, node, output, shell, status, testnet};
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ enum Command {
     Run(NodeArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
-    Testnet(TestnetArgs),
+    Testnet(Box<TestnetArgs<ClusterArgs>>),
     /// Inspect the directory of a running or stopped replica: its promises, and whether its journal is sound. Export
     /// the committed chain for others to check.
     #[command(after_help = inspect::EXIT_STATUS)]
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Outcome {
     match command {
         Command::Run(arguments) => node::run(&arguments),
-        Command::Testnet(arguments) => testnet::run(&arguments, &PROGRAM),
+        Command::Testnet(arguments) => testnet::run(*arguments, &PROGRAM),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),

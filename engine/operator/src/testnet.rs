@@ -2,19 +2,19 @@
 
 use crate::failure::{cannot_use, wrong_call};
 use crate::node::keep_memory_secret;
+use crate::setting_flags::ReplicaFlags;
 use crate::{Outcome, choice, output};
 use clap::Args;
 use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
-use quorate_consensus::config::{LeaderKind, ProtocolKind};
 pub use quorate_crypto::AdmittedClients;
 use quorate_crypto::key_file::client::{self, ClientKeys};
-use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, ReplyAuthentication, SchemeKind};
-use quorate_network::channels::ChannelKind;
+use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
 use quorate_node::testnet::{self, Place};
 use quorate_node::{ClientRules, NodeConfig, NodeError, private};
 use quorate_types::digest::encode_hex;
+use quorate_types::settings::{CLUSTER, check_effects};
 use quorate_types::text::quote;
-use quorate_types::{ClusterId, Committee, Quorum, ReplicaId, settings};
+use quorate_types::{ClusterId, Committee, Quorum, ReplicaId};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -30,64 +30,40 @@ pub const CERTIFIER_KEY_FILE: &str = "certifier.key";
 /// Maximum number of client keys of a testnet.
 pub const MAX_CLIENT_KEYS: u32 = 1000;
 
-/// Flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
+/// Flags of `testnet`, with those that shape the cluster.
 #[derive(Args)]
-pub struct TestnetArgs {
-    /// The directory to write; it must be empty or not exist.
+pub struct TestnetArgs<C: Args> {
+    /// Directory to write; it must be empty or not exist.
     #[arg(long, value_name = "DIR")]
-    dir: PathBuf,
-    /// Number of replicas, n [default: 4, or as many as --hosts names].
-    #[arg(long, value_name = "N")]
-    replicas: Option<usize>,
-    /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
-    #[arg(long, value_name = "F")]
-    faults: Option<usize>,
-    /// Protocol that orders the commands.
-    #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
-    protocol: ProtocolKind,
-    /// Leader election: one replica until it fails, all replicas in rotation, or all in rotation except recently silent
-    /// ones.
-    #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
-    leader: LeaderKind,
-    /// Channel that protects messages in transit.
-    #[arg(long, default_value = "tls", value_parser = choice::<ChannelKind>())]
-    channel: ChannelKind,
-    /// Signature scheme of votes and certificates.
-    #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
-    scheme: SchemeKind,
-    /// Authentication of messages: signatures on votes (pk), or MACs on votes and signatures on messages shown to third
-    /// parties (mac and domain).
-    #[arg(long, default_value = "pk", value_parser = choice::<AuthProfile>())]
-    auth_profile: AuthProfile,
-    /// MAC scheme of the profiles mac and domain.
-    #[arg(long, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
-    mac_scheme: SchemeKind,
-    /// Allow a scheme that is too weak for production, for measurements.
-    #[arg(long)]
-    accept_weak_scheme: bool,
-    /// Client authentication: a signature on each bundle, a MAC for each replica, or none.
-    #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
-    client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by one signature on all replies sent together to a client, or
-    /// by a MAC for the client.
-    #[arg(long, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
-    reply_authentication: ReplyAuthentication,
-    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
-    /// generates a new key.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
-    client_keys: u32,
-    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
-    /// whose key is written here, to certify more.
-    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
-    admitted_clients: AdmittedClients,
-    /// First port for the replicas to listen on.
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
-    base_port: u16,
-    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub cluster: C,
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may occur more than once
     /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for its
     /// status.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
-    hosts: Vec<String>,
+    pub hosts: Vec<String>,
+    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
+    /// generates a new key.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
+    pub client_keys: u32,
+    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
+    /// whose key is written here, to certify more.
+    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
+    pub admitted_clients: AdmittedClients,
+}
+
+/// Flags of `quorate-node testnet` that shape the cluster. Everything else is set in the replicas' `config.toml`.
+#[derive(Args)]
+pub struct ClusterArgs {
+    /// Number of replicas, n [default: 4, or as many as --hosts names].
+    #[arg(long, value_name = "N", help_heading = CLUSTER)]
+    replicas: Option<usize>,
+    /// First of the ports that the replicas listen on.
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, help_heading = CLUSTER)]
+    base_port: u16,
+    #[command(flatten)]
+    settings: ReplicaFlags,
 }
 
 /// Name of the binary, and of its command that runs a replica.
@@ -113,28 +89,11 @@ pub struct Testnet<'a> {
 ///
 /// # Errors
 /// If the flags are invalid, or the files cannot be written.
-pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
-    let mut template = NodeConfig::template("quorate");
-    template.faults = arguments.faults;
-    template.channel = arguments.channel;
-    template.scheme = arguments.scheme;
-    (template.auth_profile, template.mac_scheme) = (arguments.auth_profile, arguments.mac_scheme);
-    template.accept_weak_scheme = arguments.accept_weak_scheme;
-    template.client_authentication = arguments.client_authentication;
-    template.reply_authentication = arguments.reply_authentication;
-    template.consensus.protocol = arguments.protocol;
-    template.consensus.leader = arguments.leader;
-    let replicas = count(arguments.replicas, &arguments.hosts)?.unwrap_or(DEFAULT_REPLICAS);
-    let TestnetArgs { base_port, hosts, client_keys, admitted_clients, .. } = arguments;
-    let testnet = Testnet {
-        template,
-        replicas,
-        base_port: *base_port,
-        hosts,
-        client_keys: *client_keys,
-        admitted_clients: *admitted_clients,
-    };
-    write(&testnet, &arguments.dir, program)
+pub fn run(arguments: TestnetArgs<ClusterArgs>, program: &Program) -> Outcome {
+    let TestnetArgs { dir, cluster, hosts, client_keys, admitted_clients } = arguments;
+    let ClusterArgs { replicas, base_port, settings: ReplicaFlags(template) } = cluster;
+    let replicas = count(replicas, &hosts)?.unwrap_or(DEFAULT_REPLICAS);
+    write(&Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients }, &dir, program)
 }
 
 /// Returns the number of replicas, given directly or by their hosts; `None` if neither is given.
@@ -157,6 +116,7 @@ pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>,
 /// If the cluster is invalid, or the files cannot be written.
 pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
     let Testnet { template, replicas, base_port, hosts, .. } = testnet;
+    check_effects(template).map_err(|fault| wrong_call(fault.at(|key| format!("`{key}`")).to_string()))?;
     keep_memory_secret()?;
     let keys = NewKeys::generate(testnet)?;
     let template = &NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
@@ -206,21 +166,10 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     Ok(())
 }
 
-/// Returns the configuration of a cluster's clients: the keys also found in a replica's configuration, with its values.
+/// Returns the configuration of clients of a cluster: the settings that replicas have too, with their values.
 pub fn client_config(replicas: &NodeConfig, committee: &Committee) -> ClientConfig {
-    /// Each end has its own keys in files. The other values may have names that are in no list.
-    const OWN: [&str; 7] =
-        ["key_file", "passphrase_file", "scheme", "mac_scheme", "transport", "channel", "application"];
-    let tree = settings::tree(replicas);
-    let shared = settings::keys::<ClientConfig>().iter().filter(|key| !OWN.contains(&key.path.as_str()));
-    let mut client = settings::select(&tree, shared);
-    client["protocol"] = tree["consensus"]["protocol"].clone();
-    client["dissemination"] = settings::tree(&replicas.consensus.client_dissemination());
-    client["faults"] = committee.quorum.faults().into();
-    client["members"] = settings::tree(&committee.members);
-    let client = serde_json::from_value(client).expect("the keys that both have are of the same types");
-    let NodeConfig { scheme, mac_scheme, transport, channel, application, .. } = *replicas;
-    ClientConfig { scheme, mac_scheme, transport, channel, application, ..client }
+    let consensus = &replicas.consensus;
+    ClientConfig::of(consensus.protocol, consensus.client_dissemination(), replicas.of_clients(committee))
 }
 
 /// Warning about the default admission policy.

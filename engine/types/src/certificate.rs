@@ -68,16 +68,8 @@ impl Domain {
     }
 }
 
-impl Wire for Domain {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_u8(*self as u8);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let number = input.get_u8("domain")?;
-        let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == number);
-        domain.ok_or_else(|| input.invalid("domain", "no such domain"))
-    }
+wire! {
+    enum Domain as "domain" of ALL
 }
 
 /// The content of a vote.

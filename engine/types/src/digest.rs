@@ -1,8 +1,8 @@
 //! SHA-256 digests. Every hash begins with a four-byte tag that identifies the kind of its content.
 
-use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::meter::{self, Primitive, Timer};
 use crate::stages::{self, Stage};
+use crate::wire;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -73,13 +73,8 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-impl Wire for Digest {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_slice(&self.0);
-    }
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Digest(input.get_array("digest")?))
-    }
+wire! {
+    struct Digest(array["digest"])
 }
 
 /// Fixed cost of a hash, as the number of bytes hashed in the same time; for [estimates](meter) only.

@@ -8,15 +8,18 @@
 ///
 /// | form | encoding |
 /// |---|---|
-/// | `u16["name"]`, `u32["name"]`, `u64["name"]` | the number |
+/// | `u8["name"]`, `u16["name"]`, `u32["name"]`, `u64["name"]` | the number |
+/// | `array["name"]` | a fixed number of bytes |
 /// | `flag["name"]` | 0 or 1 |
 /// | `bytes["name", limit]` | the length in four bytes, and the bytes |
 /// | `text["name", limit]` | the same, of UTF-8 |
 /// | `list["name", limit, each]` | the count in four bytes, and the items, of at least `each` bytes |
 /// | `with[encode, decode]` | the output of `encode(&field, out)`, read by `decode(input)` |
 ///
-/// `check f` after a struct calls `f(&value, input)`, which can refuse values. Variants that need special code follow
-/// the enum as arms of both matches, after `by hand |out, input|`: the compiler still reports a missing one.
+/// `check f` after a struct calls `f(&value, input)`, which can refuse values; `by f` constructs the value by
+/// `f(field, ..)`. An enum `of ALL` without fields is encoded as the number of its variant, one of the constant `ALL`.
+/// Variants that need special code follow the enum as arms of both matches, after `by hand |out, input|`: the compiler
+/// still reports a missing one.
 #[macro_export]
 macro_rules! wire {
     (struct $name:ident { $($field:ident $(: $form:ident $of:tt)?),* $(,)? } $(check $check:path)?) => {
@@ -30,6 +33,31 @@ macro_rules! wire {
                 let value = $name { $($field),* };
                 $($check(&value, input)?;)?
                 Ok(value)
+            }
+        }
+    };
+    (struct $name:ident { $($field:ident $(: $form:ident $of:tt)?),* $(,)? } by $make:path) => {
+        impl $crate::Wire for $name {
+            fn encode(&self, out: &mut $crate::Encoder) {
+                $($crate::wire!(@put out, &self.$field $(, $form $of)?);)*
+            }
+
+            fn decode(input: &mut $crate::Decoder) -> Result<Self, $crate::DecodeError> {
+                $(let $field = $crate::wire!(@get input $(, $form $of)?);)*
+                Ok($make($($field),*))
+            }
+        }
+    };
+    (enum $name:ident as $what:literal of ALL) => {
+        impl $crate::Wire for $name {
+            fn encode(&self, out: &mut $crate::Encoder) {
+                out.put_u8(*self as u8);
+            }
+
+            fn decode(input: &mut $crate::Decoder) -> Result<Self, $crate::DecodeError> {
+                let number = input.get_u8($what)?;
+                let known = $name::ALL.into_iter().find(|known| *known as u8 == number);
+                known.ok_or_else(|| input.invalid($what, concat!("no such ", $what)))
             }
         }
     };
@@ -89,6 +117,8 @@ macro_rules! wire {
         }
     };
     (@put $out:ident, $value:expr) => { $crate::Wire::encode($value, $out) };
+    (@put $out:ident, $value:expr, array $of:tt) => { $out.put_slice($value) };
+    (@put $out:ident, $value:expr, u8 $of:tt) => { $out.put_u8(*$value) };
     (@put $out:ident, $value:expr, u16 $of:tt) => { $out.put_u16(*$value) };
     (@put $out:ident, $value:expr, u32 $of:tt) => { $out.put_u32(*$value) };
     (@put $out:ident, $value:expr, u64 $of:tt) => { $out.put_u64(*$value) };
@@ -98,6 +128,8 @@ macro_rules! wire {
     (@put $out:ident, $value:expr, list $of:tt) => { $crate::codec::encode_list($value, $out) };
     (@put $out:ident, $value:expr, with [$encode:path, $decode:path]) => { $encode($value, $out) };
     (@get $input:ident) => { $crate::Wire::decode($input)? };
+    (@get $input:ident, array [$what:literal]) => { $input.get_array($what)? };
+    (@get $input:ident, u8 [$what:literal]) => { $input.get_u8($what)? };
     (@get $input:ident, u16 [$what:literal]) => { $input.get_u16($what)? };
     (@get $input:ident, u32 [$what:literal]) => { $input.get_u32($what)? };
     (@get $input:ident, u64 [$what:literal]) => { $input.get_u64($what)? };

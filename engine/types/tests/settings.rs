@@ -1,8 +1,8 @@
 //! Keys of configurations: a field is the only declaration, from which texts, checks and flags are derived.
 
 use quorate_types::settings::{
-    CLUSTER, Flag, Key, REPRODUCTION, With, at, check_ranges, explain, json_schema, keys, select, set, to_markdown,
-    tree,
+    CLUSTER, Flag, Key, REPRODUCTION, With, at, check_effects, check_ranges, explain, json_schema, keys, select, set,
+    to_markdown, tree,
 };
 use quorate_types::{BatchSize, Dissemination};
 use schemars::JsonSchema;
@@ -56,6 +56,7 @@ struct Root {
     #[serde(default)]
     table: Table,
     /// A table that may be absent.
+    #[schemars(extend("x-with" = With::other("batch", &["auto"]).or(With::one("name", &["m"]))))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     more: Option<Table>,
     members: Vec<Entry>,
@@ -120,8 +121,40 @@ fn a_key_without_effect_names_the_key_that_decides() {
     };
     assert_eq!(because(BatchSize::Auto), None);
     assert_eq!(because(BatchSize::Commands(3)), None);
-    assert_eq!(because(BatchSize::Commands(4)), Some(("batch", "4".to_owned())));
+    let idle = because(BatchSize::Commands(4)).expect("another value decides");
+    assert_eq!(idle.deciders().collect::<Vec<_>>(), ["batch"]);
+    assert_eq!(idle.reason(str::to_uppercase), "BATCH is 4");
+    assert_eq!(idle.remedy(str::to_owned), "leave it out, or set batch to auto or 3");
     assert_eq!(key("name").idle_because(|_| None), None);
+}
+
+#[test]
+fn a_set_key_without_effect_is_refused_with_the_value_that_it_needs() {
+    let with = |edit: fn(&mut Root)| {
+        let mut root = root();
+        edit(&mut root);
+        check_effects(&root).map_err(|fault| fault.to_string())
+    };
+    assert_eq!(with(|root| root.batch = BatchSize::Commands(4)), Ok(()), "nothing else is set");
+    let idle = with(|root| {
+        root.batch = BatchSize::Commands(4);
+        root.table.way = Some(Dissemination::Leader);
+    });
+    let expected = "table.way: has no effect, because `batch` is 4; help: leave it out, or set `batch` to auto or 3";
+    assert_eq!(idle, Err(expected.into()));
+    let set: fn(&mut Root) = |root| root.more = Some(Table { slots: 5, ..Table::default() });
+    assert_eq!(
+        with(set).expect_err("its table has no effect"),
+        "more.slots: has no effect, because `batch` is auto and `name` is n; help: leave it out, or set `batch` to \
+         another value than auto, or set `name` to m"
+    );
+    let unset: fn(&mut Root) = |root| root.more = Some(Table::default());
+    assert_eq!(with(unset), Ok(()), "a default is not set");
+    let either: fn(&mut Root) = |root| {
+        root.more = Some(Table { slots: 5, ..Table::default() });
+        root.name = "m".into();
+    };
+    assert_eq!(with(either), Ok(()), "one condition is enough");
 }
 
 #[test]
@@ -140,28 +173,30 @@ const FILE: &str = "name = \"n\"\nbatch = \"auto\"\n\n[table]\nslots = 4\npaper 
 
 #[test]
 fn a_file_is_explained_key_by_key() {
-    let text = explain(&FILE.replace("PAPER", "true"), keys::<Root>(), "Head.", "All members.");
+    let explain = |text: &str, root: &Root| explain(text, &tree(root), keys::<Root>(), "Head.", "All members.");
+    let text = explain(&FILE.replace("PAPER", "true"), &root());
     let expected = "\
 # Head.
 
 # Name, without default.
 name = \"n\"
 
-# Size of blocks. Default: \"auto\".
+# Size of blocks. As a number: from 1 to 65,536. Default: \"auto\".
 batch = \"auto\"
 
 [table]
 
-# Number of slots, as `Root::name` and others say. The same on every replica. Default: 4.
+# Number of slots, as `Root::name` and others say. The same on every replica. From 2 to 16. Default: 4.
 slots = 4
 
 # Reproduces a paper. Default: false.
 paper = true
 
-# Maximum wait. No limit if absent.
+# Maximum wait. No limit if absent. From 0 to 9.
 # wait_ms = 7
 
-# How commands travel. One of `client`, `leader`, `replicas`, `replicas-certified`.
+# How commands travel. One of `client`, `leader`, `replicas`, `replicas-certified`. Only with `batch` `auto`
+# or `3`.
 # way =
 
 # All members.
@@ -173,8 +208,10 @@ address = \"a\"
 address = \"b\"
 ";
     assert_eq!(text, expected);
-    let usual = explain(&FILE.replace("PAPER", "false"), keys::<Root>(), "Head.", "All members.");
+    let usual = explain(&FILE.replace("PAPER", "false"), &root());
     assert!(!usual.contains("paper"), "the operators' program does not know it: {usual}");
+    let idle = explain(&FILE.replace("PAPER", "false"), &Root { batch: BatchSize::Commands(4), ..root() });
+    assert!(!idle.contains("way") && idle.contains("slots = 4"), "a key without effect is left out: {idle}");
 }
 
 #[test]
@@ -182,6 +219,7 @@ fn a_page_has_a_table_for_each_table() {
     let page = to_markdown(keys::<Root>());
     assert!(page.starts_with("\n### Keys outside the tables\n\n| key | default |"), "{page}");
     assert!(page.contains("\n### `[table]`\n") && page.contains("### `[[members]]`, once for each replica"), "{page}");
+    assert!(page.contains("Only with another `batch` than `auto`, or `name` `m`."), "{page}");
     assert!(page.contains("| `slots` | `4` | Number of slots") && page.contains("| `name` | – | "), "{page}");
 }
 

@@ -35,8 +35,8 @@ use quorate_operator::node::NodeArgs;
 use quorate_operator::output::Outputs;
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
 use quorate_operator::status::{self, StatusArgs};
-use quorate_operator::testnet::{AdmittedClients, DEFAULT_CLIENT_KEYS};
-use quorate_operator::{Outcome, choice, inspect, keys, node, output};
+use quorate_operator::testnet::TestnetArgs;
+use quorate_operator::{Outcome, inspect, keys, node, output};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,7 +90,7 @@ enum Command {
     Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
-    Testnet(TestnetArgs),
+    Testnet(TestnetArgs<ClusterArgs>),
     /// Run one replica from its directory until a signal stops it.
     #[command(after_help = node::EXIT_STATUS)]
     Node(NodeArgs),
@@ -110,28 +110,6 @@ enum Command {
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
     Man(ManArgs),
-}
-
-#[derive(Args)]
-struct TestnetArgs {
-    /// Directory to write; it must be empty or not exist.
-    #[arg(long, value_name = "DIR")]
-    dir: PathBuf,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may occur more than once
-    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for
-    /// `quorate status`.
-    #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
-    hosts: Vec<String>,
-    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
-    /// creates a new key.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
-    client_keys: u32,
-    /// Clients to admit: everyone, the owners of the keys written here, or holders of a certificate by the certifier
-    /// whose key is written here.
-    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
-    admitted_clients: AdmittedClients,
 }
 
 #[derive(Args)]

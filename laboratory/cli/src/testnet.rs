@@ -1,13 +1,13 @@
 //! `quorate testnet`: writes the directories and keys of a new cluster, with all flags that configure one.
 
-use crate::{Outcome, TestnetArgs};
+use crate::Outcome;
 use quorate_applications::ApplicationKind;
 use quorate_lab::BenchSpec;
 use quorate_lab::spec::{ClusterArgs, JournalKind};
-use quorate_operator::testnet::{self, Program, Testnet};
+use quorate_operator::testnet::{self, Program, Testnet, TestnetArgs};
 
 /// Writes a cluster for this host, or for the named hosts.
-pub fn run(arguments: TestnetArgs) -> Outcome {
+pub fn run(arguments: TestnetArgs<ClusterArgs>) -> Outcome {
     let TestnetArgs { dir, cluster: ClusterArgs(mut spec), hosts, client_keys, admitted_clients } = arguments;
     let given = Some(spec.replicas).filter(|replicas| *replicas != BenchSpec::default().replicas);
     if let Some(replicas) = testnet::count(given.map(|replicas| replicas as usize), &hosts)? {

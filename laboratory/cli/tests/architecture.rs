@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-storage", &["quorate-types"]),
     ("quorate-applications", &["quorate-types"]),
     ("quorate-hosting", &["quorate-consensus", "quorate-network", "quorate-crypto", "quorate-applications"]),
-    ("quorate-client", &["quorate-applications", "quorate-consensus", "quorate-crypto", "quorate-network"]),
+    ("quorate-client", &["quorate-hosting"]),
     ("quorate-node", &["quorate-hosting", "quorate-storage", "quorate-adversary"]),
     ("quorate", &["quorate-node", "quorate-client"]),
     ("quorate-operator", &["quorate-node", "quorate-client"]),

@@ -239,7 +239,7 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn surprising_settings_cause_warnings() {
-    let warnings = |text: &str| BenchSpec::from_toml(text, "bench.toml").expect("a valid spec").warnings().join("\n");
+    let warnings = |text: &str| BenchSpec::of_cell(text, "bench.toml").expect("a valid spec").warnings().join("\n");
     assert_eq!(warnings(""), "");
     assert!(warnings("scheme = \"none\"").contains("baseline only"));
     assert!(
@@ -249,7 +249,20 @@ fn surprising_settings_cause_warnings() {
     assert!(warnings("batch = 400\nbundle = 500").contains("bundles hold 400"));
     let idle = warnings("[reproduction]\nbatch_policy = \"full\"");
     assert!(idle.contains("--reproduction batch_policy: has no effect, because --batch is auto"), "{idle}");
-    assert!(warnings("batch = 400\nbatch_latency_ms = 5").contains("--batch-latency-ms: has no effect"));
+    assert!(warnings("quic_votes = \"datagrams\"").contains("--quic-votes: has no effect"));
     let crash = "protocol = \"simple-hotstuff\"\nleader = \"round-robin\"\nfault = [\"crash:2@4s\"]";
     assert!(warnings(crash).contains("after the crash"));
+}
+
+#[test]
+fn a_file_is_refused_if_a_key_has_no_effect() {
+    let text = "batch = 400\npipeline = 9\n\n[reproduction]\nbatch_wait_ms = 3\n";
+    let error = BenchSpec::from_toml(text, "bench.toml").expect_err("it has no effect").to_string();
+    let expected = "bench.toml, line 5, key `batch_wait_ms`: has no effect, because `batch_policy` is eager; help: leave \
+                    it out, or set `batch_policy` to timed";
+    assert_eq!(error, expected);
+    let error = BenchSpec::from_toml("batch = 400\npipeline = 9\n", "bench.toml").expect_err("PBFT has it").to_string();
+    let expected = "bench.toml, line 2, key `pipeline`: has no effect, because `protocol` is jolteon; help: leave it out, \
+                    or set `protocol` to pbft or pbft-mac or pbft-phases";
+    assert_eq!(error, expected);
 }

@@ -12,6 +12,7 @@ use quorate_lab::spec::{
     TortureArgs, ViewDuration, VotesTo, When, WorkloadKind, keys_of_reproduction,
 };
 use quorate_types::{MAX_REPLICA_THREADS, ReplicaId, ReplicaThreads};
+use std::path::Path;
 
 fn parse<T: Args + FromArgMatches>(words: &[&str]) -> Result<T, clap::Error> {
     let command = T::augment_args(Command::new("quorate").no_binary_name(true));
@@ -126,7 +127,7 @@ prop_compose! {
     fn cluster()(
         protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
         mac_scheme in any_of(&[SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC]),
-        leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000,
+        leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000),
         vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
         client_authentication in any_of(ClientAuthentication::ALL), reply_authentication in any_of(ReplyAuthentication::ALL), checkpoint_interval in 1u64..8000,
@@ -152,7 +153,7 @@ prop_compose! {
         };
         let by_codes = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
         let mac_scheme = if by_codes { mac_scheme } else { SchemeKind::HMAC_SHA256 };
-        { let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() }; spec.node.auth_profile = auth_profile; spec.node.mac_scheme = mac_scheme; spec.node.accept_weak_scheme = scheme.profile().weakness.is_some(); spec.node.consensus.protocol = protocol; spec.node.faults = faults; spec.node.scheme = scheme; spec.node.consensus.leader = leader; spec.node.consensus.votes = votes; spec.node.consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands); spec.node.consensus.batch_latency_ms = batch_latency_ms; spec.node.consensus.vote_wait_us = vote_wait_us; spec.node.consensus.dissemination = dissemination; spec.node.consensus.view_timeout_ms = view_timeout_ms; spec.node.consensus.view_duration = view_duration; spec.node.client_authentication = client_authentication; spec.node.reply_authentication = reply_authentication; spec.node.consensus.checkpoint_interval = checkpoint_interval; spec.node.consensus.window = window; spec.node.consensus.pipeline = pipeline; spec }
+        { let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() }; spec.node.auth_profile = auth_profile; spec.node.mac_scheme = mac_scheme; spec.node.accept_weak_scheme = scheme.profile().weakness.is_some(); spec.node.consensus.protocol = protocol; spec.node.faults = faults; spec.node.scheme = scheme; spec.node.consensus.leader = leader; spec.node.consensus.votes = votes; spec.node.consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands); spec.node.consensus.vote_wait_us = vote_wait_us; spec.node.consensus.dissemination = dissemination; spec.node.consensus.view_timeout_ms = view_timeout_ms; spec.node.consensus.view_duration = view_duration; spec.node.client_authentication = client_authentication; spec.node.reply_authentication = reply_authentication; spec.node.consensus.checkpoint_interval = checkpoint_interval; spec.node.consensus.window = window; spec.node.consensus.pipeline = pipeline; spec }
     }
 }
 
@@ -193,9 +194,9 @@ proptest! {
     }
 
     #[test]
-    fn the_file_reproduces_the_spec(spec in spec()) {
+    fn the_file_of_a_cell_reproduces_the_spec(spec in spec()) {
         let text = spec.to_toml();
-        let read = BenchSpec::from_toml(&text, "bench.toml");
+        let read = BenchSpec::of_cell(&text, "bench.toml");
         prop_assert_eq!(read.map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?, spec);
     }
 
@@ -275,6 +276,17 @@ fn the_window_reaches_the_core_up_to_its_maximum() {
     }
     .warnings();
     assert!(checkpoints.is_empty(), "every protocol has checkpoints: {checkpoints:?}");
+}
+
+#[test]
+fn flags_that_take_the_effect_of_a_key_in_a_file_warn() {
+    let file = TempFile::new("idle", "pipeline = 9\n");
+    let alone = BenchSpec::from_file(Path::new(file.path())).expect_err("it has no effect").to_string();
+    assert!(alone.contains("line 1, key `pipeline`: has no effect, because `protocol` is jolteon"), "{alone}");
+    let varied = ["--protocol", "jolteon", "--spec", file.path()];
+    let warnings = bench(&varied).warnings();
+    assert_eq!(warnings, ["--pipeline: has no effect, because --protocol is jolteon"], "flags vary it");
+    assert!(bench(&["--spec", file.path(), "--protocol", "pbft"]).warnings().is_empty());
 }
 
 #[test]

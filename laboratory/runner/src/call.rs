@@ -8,7 +8,9 @@ use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
 use quorate_lab::experiments::{Cell, Instrument, Plan};
 use quorate_lab::figures::Outcome;
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
-use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError, is_of_reproduction, keys_of_flags, keys_of_reproduction};
+use quorate_lab::spec::{
+    BenchSpec, Host, IdleKey, Problem, SpecError, is_of_reproduction, keys_of_flags, keys_of_reproduction,
+};
 use quorate_types::Fault;
 use quorate_types::text::quote;
 use std::time::Duration;
@@ -107,7 +109,8 @@ impl Call {
         of_bench.insert("reproduction".to_owned(), toml::Value::Table(switches));
         let text = toml::to_string(&of_bench).map_err(|error| not_toml(plan, &error))?;
         let name = &plan.experiment.file;
-        let mut spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
+        let mut spec = BenchSpec::of_cell(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
+        refuse_idle(plan, cell, &spec)?;
         if cell.instrument != Instrument::Simulated {
             spec.validate_real_faults().map_err(|error| blame(plan, cell, &of_bench, error))?;
         }
@@ -209,6 +212,25 @@ impl Call {
     }
 }
 
+/// Refuses a key that the experiment fixes and that has no effect, unless an axis or the instruments vary the key that
+/// decides.
+fn refuse_idle(plan: &Plan, cell: &Cell, spec: &BenchSpec) -> Result<(), Fault> {
+    /// Keys whose values follow from the instrument.
+    const OF_INSTRUMENTS: [&str; 2] = [HOST, "journal"];
+    let spec = match cell.instrument {
+        Instrument::Emulated => &BenchSpec { host: Host::Emulated, ..spec.clone() },
+        _ => spec,
+    };
+    let varies = |key: &str| plan.varies(key) || OF_INSTRUMENTS.contains(&key) && plan.instruments.len() > 1;
+    match spec.idle_keys().into_iter().find(|idle| idle.is_fixed(varies)) {
+        None => Ok(()),
+        Some(IdleKey { key, reason, help, .. }) => {
+            let place = plan.experiment.place_of(plan.profile, cell.instrument, key);
+            Err(Fault::new(place, format!("the cell {}: has no effect, because {reason}", cell.label()), help))
+        }
+    }
+}
+
 fn not_toml(plan: &Plan, error: &toml::ser::Error) -> Fault {
     Fault::new(plan.experiment.file.as_str(), error.to_string(), "use smaller numbers")
 }
@@ -246,7 +268,7 @@ fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fau
                     alone = toml::Table::from_iter([("reproduction".to_owned(), toml::Value::Table(alone))]);
                 }
                 let text = toml::to_string(&alone).unwrap_or_default();
-                matches!(BenchSpec::from_toml(&text, ""), Err(SpecError::File(_)))
+                matches!(BenchSpec::of_cell(&text, ""), Err(SpecError::File(_)))
             };
             let key = switches.into_iter().flatten().chain(table).find(is_wrong).map(|(key, _)| key);
             let place = key.map(|key| plan.experiment.place_of(plan.profile, cell.instrument, key));

@@ -6,7 +6,7 @@ use quorate_lab::BenchResult;
 use quorate_lab::experiments::{Outliers, Row};
 use quorate_lab::figures::{Outcome, Run};
 use quorate_lab::model::{ModelOptions, Protocol};
-use quorate_lab::plan::{CpuOptions, FpgaOptions, Plan};
+use quorate_lab::plan::{CpuOptions, FpgaAnswer, FpgaOptions, Plan};
 use quorate_lab::result::{
     Agreement, CpuPerCommand, Difference, Latency, LineFigures, PacketFigures, RequestFigures, Sample, Second,
     StageThreads, ThreadLoads,
@@ -15,100 +15,135 @@ use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{BenchSpec, Interval};
 use quorate_operator::report::Report;
 use quorate_runner::figures::fill;
+use quorate_simulator::models::Answer;
+use quorate_simulator::models::plan::CpuPlan;
 use quorate_types::ReplicaId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Figures of clusters, with their paths in the JSON of a result: listed again here, so that no key or figure changes
-/// unnoticed.
-const CLUSTERS: &[(&str, &str)] = &[
-    ("throughput_per_s", "/throughput_ops"),
-    ("completed_commands", "/committed_commands"),
-    ("executed_commands", "/executed_commands"),
-    ("refused_commands", "/refused_commands"),
-    ("committed_blocks", "/committed_blocks"),
-    ("views", "/views"),
-    ("view_timeouts", "/view_timeouts"),
-    ("longest_gap_ms", "/longest_gap_ms"),
-    ("recovery_percent", "/recovery_percent"),
-    ("mean_ms", "/latency_ms/mean"),
-    ("p50_ms", "/latency_ms/p50"),
-    ("p90_ms", "/latency_ms/p90"),
-    ("p99_ms", "/latency_ms/p99"),
-    ("p999_ms", "/latency_ms/p999"),
-    ("max_ms", "/latency_ms/max"),
-    ("commit_mean_ms", "/commit_latency_ms/mean"),
-    ("commit_p50_ms", "/commit_latency_ms/p50"),
-    ("commit_p99_ms", "/commit_latency_ms/p99"),
-    ("cpu_us_per_command", "/cpu_us_per_command/total"),
-    ("replica_cpu_us_per_command", "/cpu_us_per_command/replicas"),
-    ("client_cpu_us_per_command", "/cpu_us_per_command/clients"),
-    ("allocations_per_command", "/allocations_per_command"),
-    ("allocated_bytes_per_command", "/allocated_bytes_per_command"),
-    ("bytes_per_command", "/bytes_per_command"),
-    ("bytes_per_block", "/bytes_per_block"),
-    ("leader_bytes_per_command", "/line/bytes_per_command"),
-    ("line_bytes_per_command", "/line/line_bytes_per_command"),
-    ("goodput_mbit_per_s", "/line/goodput_mbit_per_s"),
-    ("goodput_percent", "/line/goodput_percent"),
-    ("line_used_percent", "/line/line_used_percent"),
-    ("line_limit_per_s", "/line/line_limit_per_s"),
-    ("messages_per_block", "/messages_per_block"),
-    ("verifications_per_block", "/verifications_per_block"),
-    ("certificate_bytes", "/certificate_bytes"),
-    ("key_additions_per_certificate", "/key_additions_per_certificate"),
-    ("handshake_ms", "/packets/handshake_ms"),
-    ("packets", "/packets/sent"),
-    ("retransmissions", "/packets/retransmissions"),
-    ("rto_events", "/packets/rto_events"),
-    ("requests", "/requests/requests"),
-    ("answered_probability", "/requests/answered_probability"),
-    ("success_probability", "/requests/success_probability"),
-    ("mean_replies", "/requests/expected_replies"),
-    ("success_mean_ms", "/requests/latency_ms/mean"),
-    ("success_p50_ms", "/requests/latency_ms/p50"),
-    ("success_p90_ms", "/requests/latency_ms/p90"),
-    ("success_p99_ms", "/requests/latency_ms/p99"),
-];
-const MODELS: &[(&str, &str)] = &[
-    ("success_probability", "/success_probability"),
-    ("agreement_probability", "/agreement_probability"),
-    ("expected_replies", "/expected_replies"),
-    ("mean_replies", "/mean_replies"),
-    ("expected_replies_bound", "/expected_replies_lower_bound"),
-    ("message_loss", "/message_loss"),
-    ("messages_per_request", "/messages/without_loss"),
-    ("printed_messages", "/messages/printed"),
-    ("packets_per_request", "/messages/packets"),
-    ("retransmissions_needed", "/retransmissions_needed"),
-    ("repetitions_needed", "/repetitions_needed"),
-    ("view_change_probability", "/view_change/probability"),
-    ("best_timeout_ms", "/best_timeout_ms"),
-    ("mean_ms", "/latency_ms/mean"),
-    ("p99_ms", "/latency_ms/p99"),
-    ("success_mean_ms", "/latency_ms/mean"),
-    ("success_p90_ms", "/latency_ms/p90"),
-    ("commit_mean_ms", "/commit_latency_ms/mean"),
-    ("commit_p99_ms", "/commit_latency_ms/p99"),
-];
-const FPGAS: &[(&str, &str)] = &[
-    ("operations_limit_per_s", "/points/0/operations_per_s"),
-    ("values_of_line_percent", "/points/0/goodput_percent"),
-    ("signature_slices", "/points/0/signature_slices"),
-    ("slices", "/points/0/total/slices"),
-    ("dsps", "/points/0/total/dsps"),
-    ("brams", "/points/0/total/brams"),
-    ("remaining_slices", "/points/0/remaining/slices"),
-    ("device_percent", "/points/0/used_percent/slices"),
-    ("least_replicas", "/least_replicas/0/replicas"),
-    ("least_value_bytes", "/least_values/0/value_bytes"),
-];
-const PROCESSORS: &[(&str, &str)] = &[
-    ("operations_limit_per_s", "/points/0/line_limit_per_s"),
-    ("processor_cores", "/points/0/roles/0/cores"),
-    ("processor_us", "/points/0/roles/0/us_per_operation"),
-    ("cores_limit_per_s", "/points/0/on_cores/0/operations_per_s"),
-];
+/// Figures, and the values of a result that they are.
+type Fields<T> = &'static [(&'static str, fn(&T) -> Option<f64>)];
+
+/// Number that a result may lack.
+trait Number {
+    fn number(&self) -> Option<f64>;
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {
+        $(impl Number for $type {
+            fn number(&self) -> Option<f64> {
+                Some(*self as f64)
+            }
+        })*
+    };
+}
+numbers!(f64, u64, u32, usize);
+
+impl<N: Number> Number for Option<N> {
+    fn number(&self) -> Option<f64> {
+        self.as_ref()?.number()
+    }
+}
+
+macro_rules! fields {
+    ($type:ty => $($name:literal: |$result:ident| $value:expr;)*) => {
+        &[$(($name, |$result: &$type| $value.number())),*]
+    };
+}
+
+/// Figures of clusters, and the fields that they are: written down once more, so that no figure changes unseen.
+const CLUSTERS: Fields<BenchResult> = fields! { BenchResult =>
+    "throughput_per_s": |r| r.throughput_ops;
+    "completed_commands": |r| r.committed_commands;
+    "executed_commands": |r| r.executed_commands;
+    "refused_commands": |r| r.refused_commands;
+    "committed_blocks": |r| r.committed_blocks;
+    "views": |r| r.views;
+    "view_timeouts": |r| r.view_timeouts;
+    "longest_gap_ms": |r| r.longest_gap_ms;
+    "recovery_percent": |r| r.recovery_percent;
+    "mean_ms": |r| r.latency_ms.mean;
+    "p50_ms": |r| r.latency_ms.p50;
+    "p90_ms": |r| r.latency_ms.p90;
+    "p99_ms": |r| r.latency_ms.p99;
+    "p999_ms": |r| r.latency_ms.p999;
+    "max_ms": |r| r.latency_ms.max;
+    "cpu_us_per_command": |r| r.cpu_us_per_command.total;
+    "replica_cpu_us_per_command": |r| r.cpu_us_per_command.replicas;
+    "client_cpu_us_per_command": |r| r.cpu_us_per_command.clients;
+    "allocations_per_command": |r| r.allocations_per_command;
+    "allocated_bytes_per_command": |r| r.allocated_bytes_per_command;
+    "bytes_per_command": |r| r.bytes_per_command;
+    "bytes_per_block": |r| r.bytes_per_block;
+    "leader_bytes_per_command": |r| r.line.as_ref()?.bytes_per_command;
+    "line_bytes_per_command": |r| r.line.as_ref()?.line_bytes_per_command;
+    "goodput_mbit_per_s": |r| r.line.as_ref()?.goodput_mbit_per_s;
+    "goodput_percent": |r| r.line.as_ref()?.goodput_percent;
+    "line_used_percent": |r| r.line.as_ref()?.line_used_percent;
+    "line_limit_per_s": |r| r.line.as_ref()?.line_limit_per_s;
+    "messages_per_block": |r| r.messages_per_block;
+    "verifications_per_block": |r| r.verifications_per_block;
+    "certificate_bytes": |r| r.certificate_bytes;
+    "key_additions_per_certificate": |r| r.key_additions_per_certificate;
+    "handshake_ms": |r| r.packets.as_ref()?.handshake_ms;
+    "packets": |r| r.packets.as_ref()?.sent;
+    "retransmissions": |r| r.packets.as_ref()?.retransmissions;
+    "rto_events": |r| r.packets.as_ref()?.rto_events;
+    "requests": |r| r.requests.as_ref()?.requests;
+    "answered_probability": |r| r.requests.as_ref()?.answered_probability;
+    "success_probability": |r| r.requests.as_ref()?.success_probability;
+    "mean_replies": |r| r.requests.as_ref()?.expected_replies;
+    "success_mean_ms": |r| r.requests.as_ref()?.latency_ms.mean;
+    "success_p50_ms": |r| r.requests.as_ref()?.latency_ms.p50;
+    "success_p90_ms": |r| r.requests.as_ref()?.latency_ms.p90;
+    "success_p99_ms": |r| r.requests.as_ref()?.latency_ms.p99;
+};
+/// Figures of simulations alone.
+const SIMULATIONS: Fields<SimResult> = fields! { SimResult =>
+    "commit_mean_ms": |r| r.commit_latency_ms.mean;
+    "commit_p50_ms": |r| r.commit_latency_ms.p50;
+    "commit_p99_ms": |r| r.commit_latency_ms.p99;
+};
+const MODELS: Fields<Answer> = fields! { Answer =>
+    "success_probability": |r| r.success_probability;
+    "agreement_probability": |r| r.agreement_probability;
+    "expected_replies": |r| r.expected_replies;
+    "mean_replies": |r| r.mean_replies;
+    "expected_replies_bound": |r| r.expected_replies_lower_bound;
+    "message_loss": |r| r.message_loss;
+    "messages_per_request": |r| r.messages.without_loss;
+    "printed_messages": |r| r.messages.printed;
+    "packets_per_request": |r| r.messages.packets;
+    "retransmissions_needed": |r| r.retransmissions_needed;
+    "repetitions_needed": |r| r.repetitions_needed;
+    "view_change_probability": |r| r.view_change.as_ref()?.probability;
+    "best_timeout_ms": |r| r.best_timeout_ms;
+    "mean_ms": |r| r.latency_ms.mean;
+    "p99_ms": |r| r.latency_ms.p99;
+    "success_mean_ms": |r| r.latency_ms.mean;
+    "success_p90_ms": |r| r.latency_ms.p90;
+    "commit_mean_ms": |r| r.commit_latency_ms.mean;
+    "commit_p99_ms": |r| r.commit_latency_ms.p99;
+};
+const FPGAS: Fields<FpgaAnswer> = fields! { FpgaAnswer =>
+    "operations_limit_per_s": |r| r.plan.points.first()?.operations_per_s;
+    "values_of_line_percent": |r| r.plan.points.first()?.goodput_percent;
+    "signature_slices": |r| r.plan.points.first()?.signature_slices;
+    "slices": |r| r.plan.points.first()?.total.slices;
+    "dsps": |r| r.plan.points.first()?.total.dsps;
+    "brams": |r| r.plan.points.first()?.total.brams;
+    "remaining_slices": |r| r.plan.points.first()?.remaining.slices;
+    "device_percent": |r| r.plan.points.first()?.used_percent.slices;
+    "least_replicas": |r| r.plan.least_replicas.first()?.replicas;
+    "least_value_bytes": |r| r.plan.least_values.first()?.value_bytes;
+};
+const PROCESSORS: Fields<CpuPlan> = fields! { CpuPlan =>
+    "operations_limit_per_s": |r| r.points.first()?.line_limit_per_s;
+    "processor_cores": |r| r.points.first()?.roles.first()?.cores;
+    "processor_us": |r| r.points.first()?.roles.first()?.us_per_operation;
+    "cores_limit_per_s": |r| r.points.first()?.on_cores.first()?.operations_per_s;
+};
 
 /// Parses JSON.
 fn read<T: DeserializeOwned>(json: &str) -> T {
@@ -129,15 +164,13 @@ fn empty() -> BenchResult {
     BenchResult { throughput_ops: 500.0, ..BenchResult::empty(&BenchSpec::default()) }
 }
 
-/// Asserts that figures equal the numbers at these paths of a JSON, and returns their count.
-fn assert_paths(row: &Row, json: &str, paths: &[(&str, &str)]) -> usize {
-    let json: Value = read(json);
-    let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
-    for (name, path) in paths {
-        assert_eq!(row.figures.get(*name).copied(), number(path), "{name} at {path}");
+/// Asserts that figures are the numbers of a result, and returns how many there are.
+fn assert_fields<T>(row: &Row, result: &T, fields: Fields<T>) -> usize {
+    for (name, field) in fields {
+        assert_eq!(row.figures.get(*name).copied(), field(result), "{name}");
     }
     row.validate(&quorate_lab::figures::vocabulary()).unwrap_or_else(|fault| panic!("{fault}"));
-    paths.iter().filter(|(_, path)| number(path).is_some()).count()
+    fields.iter().filter(|(_, field)| field(result).is_some()).count()
 }
 
 #[test]
@@ -157,8 +190,9 @@ fn figures_of_a_simulation_are_those_of_its_json() {
     let json = result.to_json();
     let again: SimResult = read(&json);
     assert_eq!(again, SimResult { charged: None, ..result }, "what was written is read");
-    let row = filled(Outcome::Sim(Box::new(again)));
-    assert!(assert_paths(&row, &json, CLUSTERS) > 25, "{:?}", row.figures);
+    let row = filled(Outcome::Sim(Box::new(read(&json))));
+    assert!(assert_fields(&row, &again.bench, CLUSTERS) > 22, "{:?}", row.figures);
+    assert_eq!(assert_fields(&row, &again, SIMULATIONS), 3);
     let json: Value = read(&json);
     let replicas = json["charges"]["replicas"].as_array().expect("charges");
     let share = replicas.iter().find(|share| share["work"] == "verifications").expect("votes are verified");
@@ -203,7 +237,7 @@ fn counters_ratios_and_series_come_from_the_fields_of_a_result() {
     };
     let row = of_bench(result.clone());
     assert_eq!(row.failure, None);
-    assert!(assert_paths(&row, &result.to_json(), CLUSTERS) > 20);
+    assert!(assert_fields(&row, &result, CLUSTERS) > 20);
     let payload = f64::from(BenchSpec::default().payload) * 500.0 * 8.0 / 1e6;
     for (name, value) in
         [("commands_per_block", 120.0), ("tail_ratio", 3.0), ("payload_mbit_per_s", payload), ("peak_rss_mb", 12.0)]
@@ -290,16 +324,15 @@ fn options<T: Args + FromArgMatches>(words: &[&str]) -> T {
 fn plans_have_figures_of_their_own() {
     let fpga: FpgaOptions = options(&["--replicas", "15", "--value", "512"]);
     let cpu: CpuOptions = options(&["--replicas", "15", "--value", "512"]);
-    let plans = [
-        (Plan::Fpga(Box::new(fpga.answer().expect("a plan"))), FPGAS),
-        (Plan::Cpu(Box::new(cpu.answer().expect("a plan"))), PROCESSORS),
-    ];
-    for (plan, paths) in plans {
-        let json = plan.to_json();
-        let row = filled(Outcome::Plan(read(&json)));
+    let (fpga, cpu) = (Box::new(fpga.answer().expect("a plan")), Box::new(cpu.answer().expect("a plan")));
+    let of = |plan: Plan| filled(Outcome::Plan(read(&plan.to_json())));
+    let of_fpga = of(Plan::Fpga(fpga.clone()));
+    assert!(assert_fields(&of_fpga, &*fpga, FPGAS) > 3, "{fpga:?}");
+    let of_cpu = of(Plan::Cpu(cpu.clone()));
+    assert!(assert_fields(&of_cpu, &*cpu, PROCESSORS) > 3, "{cpu:?}");
+    for (row, fields) in [(of_fpga, FPGAS.len()), (of_cpu, PROCESSORS.len())] {
         assert_eq!(row.failure, None);
-        assert!(assert_paths(&row, &json, paths) > 3, "{json}");
-        assert!(row.figures.len() <= paths.len(), "{:?}", row.figures);
+        assert!(row.figures.len() <= fields, "{:?}", row.figures);
     }
 }
 
@@ -316,13 +349,13 @@ fn requests_that_nothing_repeats_have_figures_beside_those_of_formulas() {
     };
     let result = BenchResult { requests: Some(requests), ..empty() };
     let counted = of_bench(result.clone());
-    assert_paths(&counted, &result.to_json(), CLUSTERS);
+    assert_fields(&counted, &result, CLUSTERS);
     assert_eq!(counted.figures.get("expected_replies"), None);
     let model: ModelOptions = options(&["--loss", "0.1"]);
     let answer = model.question(Protocol::Pbft).expect("it can be asked").answer();
     let json = serde_json::to_string(&answer).expect("plain data");
     let computed = filled(Outcome::Model(read(&json)));
-    assert!(assert_paths(&computed, &json, MODELS) >= MODELS.len() - 2, "{json}");
+    assert!(assert_fields(&computed, &answer, MODELS) >= MODELS.len() - 2, "{json}");
     let ratio = answer.expected_replies_lower_bound.expect("of PBFT") / answer.expected_replies;
     assert_eq!((computed.figures["bound_ratio"], computed.figures.get("requests")), (ratio, None));
     assert_eq!(computed.figures.get("tail_ratio"), None, "formulas have no tail");

@@ -8,11 +8,11 @@
 
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
-use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::codec::encode_list;
 use quorate_types::wire;
 use quorate_types::{
-    Block, Bundle, Certificate, CoverNames, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum,
-    ReplicaId, Subject, Time, View, Wire, tags,
+    Block, Bundle, Certificate, CoverNames, Digest, Domain, Encoder, Hasher, Height, Quorum, ReplicaId, Subject, Time,
+    View, Wire, tags,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,20 +105,13 @@ impl Batch {
     }
 }
 
-impl Wire for Batch {
-    fn encode(&self, out: &mut Encoder) {
-        self.spreader.encode(out);
-        out.put_u64(self.number);
-        self.until.encode(out);
-        encode_list(&self.entries, out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let spreader = ReplicaId::decode(input)?;
-        let (number, until) = (input.get_u64("number of a batch")?, Height::decode(input)?);
-        let entries = decode_list(input, "bundles of a batch", MAX_BATCH_BUNDLES, ENTRY_BYTES)?;
-        Ok(Batch::new(spreader, number, until, entries))
-    }
+wire! {
+    struct Batch {
+        spreader,
+        number: u64["number of a batch"],
+        until,
+        entries: list["bundles of a batch", MAX_BATCH_BUNDLES, ENTRY_BYTES],
+    } by Batch::new
 }
 
 /// Batch with the proof that a quorum holds its bundles.

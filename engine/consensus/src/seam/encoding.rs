@@ -16,15 +16,8 @@ use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, Repli
 /// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block names.
 pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
 
-impl Wire for Timer {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_u8(*self as u8);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let number = input.get_u8("timer")?;
-        Timer::ALL.get(usize::from(number)).copied().ok_or_else(|| input.invalid("timer", "no such timer"))
-    }
+wire! {
+    enum Timer as "timer" of ALL
 }
 
 wire! {
@@ -157,18 +150,16 @@ impl Fingerprint {
     }
 }
 
-impl Wire for Fingerprint {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_u8(self.kind);
-        out.put_u64(self.hash);
-    }
+wire! {
+    struct Fingerprint { kind: u8["kind of action"], hash: u64["hash of an action"] } check Fingerprint::is_of_a_kind
+}
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let kind = input.get_u8("kind of action")?;
-        if usize::from(kind) >= Fingerprint::KINDS.len() {
-            return Err(input.invalid("kind of action", "no such kind"));
+impl Fingerprint {
+    fn is_of_a_kind(&self, input: &Decoder) -> Result<(), DecodeError> {
+        match usize::from(self.kind) < Fingerprint::KINDS.len() {
+            true => Ok(()),
+            false => Err(input.invalid("kind of action", "no such kind")),
         }
-        Ok(Fingerprint { kind, hash: input.get_u64("hash of an action")? })
     }
 }
 

@@ -106,19 +106,27 @@ pub trait Association: Send + Sync {
     }
 }
 
-/// Creates one end of a connection above the channel named by `end`. `machine` gets the bytes that remain in a packet
-/// after the channel's overhead.
-///
-/// # Errors
-/// If the channel does not work over packets.
-pub fn above_channel<M: Machine + 'static>(
-    end: &ChannelConfig,
-    side: Side,
-    settings: &WireSettings,
-    nonce: [u8; NONCE_BYTES],
-    machine: impl FnOnce(usize) -> M,
-) -> Result<Box<dyn Machine>, ChannelError> {
-    let below = end.kind.suite().over_packets(end, side, nonce)?;
-    let room = below.room(settings.packets.payload_bytes());
-    Ok(Box::new(Stack::new(below, Box::new(machine(room)))))
+/// A transport whose machine runs above the channel that an end names.
+pub(crate) struct AboveChannel {
+    pub profile: TransportProfile,
+    /// Creates the machine, given the bytes that the channel leaves in a packet.
+    pub machine: fn(Side, &WireSettings, usize) -> Box<dyn Machine>,
+}
+
+impl Association for AboveChannel {
+    fn profile(&self) -> &TransportProfile {
+        &self.profile
+    }
+
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError> {
+        let below = end.kind.suite().over_packets(end, side, nonce)?;
+        let room = below.room(settings.packets.payload_bytes());
+        Ok(Box::new(Stack::new(below, (self.machine)(side, settings, room))))
+    }
 }

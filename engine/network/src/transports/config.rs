@@ -47,7 +47,7 @@ pub struct LinkConfig {
     #[schemars(range(min = 1))]
     pub client_window_bytes: usize,
     /// Maximum bytes of one frame from a client. A client that announces a longer frame is disconnected, with an error
-    /// message except over packets. 0 (default): enough for a bundle of `batch_bytes`.
+    /// message except over packets. 0: enough for a bundle of `batch_bytes`.
     pub client_frame_bytes: usize,
     /// Maximum bytes of memory for all client links together: frames received but not yet served, and queues. When less
     /// than an eighth is free, links that have carried nothing genuine are closed, largest first.
@@ -87,13 +87,11 @@ pub struct LinkConfig {
     #[schemars(range(min = 1))]
     pub max_unauthenticated_links_per_address: usize,
     /// Maximum number of records (TLS, DTLS) or packets (QUIC) encrypted with one key; then the link's key is replaced.
-    /// At least 1,024.
     #[schemars(range(min = MIN_KEY_UPDATE_RECORDS))]
     pub key_update_records: u64,
     /// Retransmission [profiles](RetransmissionConfig::profile) of single links between replicas, such as
-    /// `["0-3=s50"]`; all replicas may have the same list. Transports `rudp` and `sctp` only. A dialled replica
-    /// recognizes the dialling one by its address, which therefore must be an IP address, not a host name. Default:
-    /// none.
+    /// `["0-3=s50"]`; all replicas may have the same list. A dialled replica recognizes the dialling one by its address,
+    /// which therefore must be an IP address, not a host name.
     #[schemars(with = "Vec<String>")]
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("link_retransmission").value("A-B=PROFILE").rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["rudp", "sctp"])))]
@@ -130,6 +128,7 @@ impl Default for LinkConfig {
 /// together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-with" = With::one("transport", &["tcp", "sctp-kernel"])))]
 pub struct TcpConfig {
     /// Milliseconds after which a remote is considered dead if it answers nothing at all (its host lost power, its
     /// cable is cut) or reads nothing of its queue (it is stopped).
@@ -154,26 +153,26 @@ impl Default for TcpConfig {
 /// Settings of the transports over UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-with" = With::one("transport", &["udp", "rudp", "sctp", "quic"])))]
 pub struct PacketConfig {
-    /// Longest IP packet, headers included, in bytes. 0 (default): the kernel's MTU of the route to the remote. On a
-    /// path with a smaller MTU, routers fragment longer packets, and the loss of a fragment loses the packet.
+    /// Longest IP packet, headers included, in bytes. 0: the kernel's MTU of the route to the remote. On a path with a
+    /// smaller MTU, routers fragment longer packets, and the loss of a fragment loses the packet.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("BYTES").rare()))]
-    #[schemars(extend("x-with" = With::one("transport", &["udp", "rudp", "sctp", "quic"])))]
     pub mtu_bytes: usize,
     /// The kernel's send buffer per socket, in bytes. An unprivileged process may get less.
     pub send_buffer_bytes: usize,
     /// The kernel's receive buffer per socket, in bytes: packets beyond it are lost. An unprivileged process may get
     /// less.
     pub receive_buffer_bytes: usize,
-    /// Milliseconds after which an idle link over `udp` or `rudp` sends an empty packet.
-    #[schemars(range(min = 1))]
+    /// Milliseconds after which an idle link sends an empty packet.
+    #[schemars(range(min = 1), extend("x-with" = With::one("transport", &["udp", "rudp", "sctp"])))]
     pub keepalive_ms: u64,
-    /// Milliseconds after which the remote of a link over `udp` is considered dead if it sends nothing.
-    #[schemars(range(min = 1))]
+    /// Milliseconds after which a remote is considered dead if it sends nothing.
+    #[schemars(range(min = 1), extend("x-with" = With::one("transport", &["udp"])))]
     pub silent_remote_ms: u64,
-    /// Whether each frame over `udp` has its own packets, so that frames are lost independently. Otherwise small frames
-    /// that are sent together share a packet. Always on if replicas send copies of messages, or only PBFT's three
-    /// phases run.
+    /// Whether each frame has its own packets, so that frames are lost independently. Otherwise small frames that are
+    /// sent together share a packet. Always on if replicas send copies of messages, or only PBFT's three phases run.
+    #[schemars(extend("x-with" = With::one("transport", &["udp"])))]
     pub frames_apart: bool,
 }
 
@@ -232,6 +231,7 @@ quorate_types::choice!(
 /// QUIC settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-with" = With::one("transport", &["quic"])))]
 pub struct QuicConfig {
     /// Milliseconds without any packet after which a remote is considered dead. An idle link sends a packet every third
     /// of that time.
@@ -250,8 +250,8 @@ pub struct QuicConfig {
     pub ack_packets: u32,
     /// Algorithm by which a sender finds the rate that a path can carry.
     pub congestion: Congestion,
-    /// Packet size in bytes, excluding headers of IP and UDP, that every path is assumed to carry: 1,200 to 65,000.
-    /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are repeatedly lost.
+    /// Packet size in bytes, excluding headers of IP and UDP, that every path is assumed to carry. Packets are as long
+    /// as `packets.mtu_bytes` allows, and of this size where longer ones are repeatedly lost.
     #[schemars(range(min = MIN_QUIC_MTU_BYTES, max = MAX_QUIC_MTU_BYTES))]
     pub mtu_bytes: u16,
     /// Maximum bytes in flight on each of the two streams of a link, including those after a lost packet.
@@ -261,7 +261,6 @@ pub struct QuicConfig {
     /// lost: if a quorum needs it, the view times out. Votes too long for a packet, and those to a replica that has
     /// `stream`, travel on the stream.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("quic_votes").rare()))]
-    #[schemars(extend("x-with" = With::one("transport", &["quic"])))]
     pub votes: QuicVotes,
 }
 

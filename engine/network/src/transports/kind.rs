@@ -3,11 +3,11 @@
 use crate::transports::carrier::{Carrier, TransportProfile};
 use crate::transports::datagrams::Datagrams;
 use crate::transports::quic::Quic;
-use crate::transports::rudp::Rudp;
-use crate::transports::sctp::Sctp;
+use crate::transports::rudp::RUDP;
+use crate::transports::sctp::SCTP;
 use crate::transports::tcp::Tcp;
 use crate::transports::tcp::sctp::KernelSctp;
-use crate::transports::udp::Udp;
+use crate::transports::udp::UDP;
 
 /// Copyable handle to a transport kind, listed or not, compared by name.
 #[derive(Clone, Copy)]
@@ -18,13 +18,13 @@ impl TransportKind {
     pub const TCP: TransportKind = TransportKind::of(&Tcp);
 
     /// UDP without retransmission; see [`udp`](crate::transports::udp).
-    pub const UDP: TransportKind = TransportKind::of(&Datagrams(&Udp));
+    pub const UDP: TransportKind = TransportKind::of(&Datagrams(&UDP));
 
     /// Robust UDP: see [`rudp`](crate::transports::rudp).
-    pub const RUDP: TransportKind = TransportKind::of(&Datagrams(&Rudp));
+    pub const RUDP: TransportKind = TransportKind::of(&Datagrams(&RUDP));
 
     /// SCTP over the kernel's UDP: see [`sctp`](crate::transports::sctp).
-    pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&Sctp));
+    pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&SCTP));
 
     /// The kernel's SCTP, if the kernel supports it.
     pub const SCTP_KERNEL: TransportKind = TransportKind::of(&KernelSctp);

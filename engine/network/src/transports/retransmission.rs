@@ -54,6 +54,7 @@ impl RetransmissionProfile {
 /// Retransmission settings, for transports that retransmit themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-with" = With::one("transport", &["rudp", "sctp", "sctp-kernel"])))]
 pub struct RetransmissionConfig {
     /// Bounds of the timeout, and the acknowledgement delay.
     pub profile: RetransmissionProfile,
@@ -72,15 +73,15 @@ pub struct RetransmissionConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_delay_ms: Option<u64>,
     /// Maximum unacknowledged bytes sent by one end of a link.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-with" = With::one("transport", &["rudp", "sctp"])))]
     pub window_bytes: usize,
-    /// Whether `rudp` paces packets at the rate at which they arrive, instead of sending them in bursts.
+    /// Whether a sender paces packets at the rate at which they arrive, instead of sending them in bursts.
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["rudp"])))]
     pub pacing: bool,
     /// Milliseconds after which a link is considered cut, and redialled, if packets are outstanding and nothing is
     /// received from the remote.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-with" = With::one("transport", &["rudp", "sctp"])))]
     pub unacknowledged_ms: u64,
 }
 

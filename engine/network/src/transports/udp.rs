@@ -8,11 +8,9 @@
 //! packet  pieces                see `pieces`; an empty one only shows that the remote is alive
 //! ```
 
-use crate::channels::{
-    Carriage, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side,
-};
-use crate::transports::carrier::{Association, TransportProfile, above_channel};
-use crate::transports::config::{PacketConfig, WireSettings};
+use crate::channels::{Carriage, Loss, Machine, Output, RemoteIdentity};
+use crate::transports::carrier::{AboveChannel, TransportProfile};
+use crate::transports::config::PacketConfig;
 use crate::transports::pieces::{Assembler, Packer};
 use bytes::{Bytes, BytesMut};
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -20,33 +18,18 @@ use quorate_types::{Lane, Time};
 use std::time::Duration;
 
 /// UDP as a transport kind.
-pub(crate) struct Udp;
-
-static PROFILE: TransportProfile = TransportProfile {
-    name: "udp",
-    summary: "UDP: lost packets are not retransmitted",
-    carriage: Carriage::Datagrams,
-    own_channel: None,
-    guards_links: false,
-    keeps_order: false,
-    repairs_losses: false,
+pub(crate) const UDP: AboveChannel = AboveChannel {
+    profile: TransportProfile {
+        name: "udp",
+        summary: "UDP: lost packets are not retransmitted",
+        carriage: Carriage::Datagrams,
+        own_channel: None,
+        guards_links: false,
+        keeps_order: false,
+        repairs_losses: false,
+    },
+    machine: |_, settings, room| Box::new(UdpMachine::new(settings.packets, room)),
 };
-
-impl Association for Udp {
-    fn profile(&self) -> &TransportProfile {
-        &PROFILE
-    }
-
-    fn open(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        settings: &WireSettings,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError> {
-        above_channel(end, side, settings, nonce, |room| UdpMachine::new(settings.packets, room))
-    }
-}
 
 /// One end of a connection over UDP, above its channel.
 pub struct UdpMachine {

@@ -1,6 +1,8 @@
 //! Texts about keys: comments in configuration files, and tables of reference pages.
 
+use super::effect::idle;
 use super::{Key, REPRODUCTION};
+use crate::text::count;
 use serde_json::Value;
 
 /// Width of a comment in a configuration file, in columns.
@@ -9,13 +11,26 @@ const COLUMNS: usize = 110;
 const MEMBERS: &str = "members";
 
 impl Key {
-    /// Returns the description, with the accepted names unless the text contains them all.
+    /// Returns the description, with the range, the accepted names unless the text contains them all, and the values of
+    /// other keys with which the key has an effect.
     pub fn text(&self) -> String {
         let names: Vec<String> = self.names().iter().map(|name| format!("`{name}`")).collect();
-        match names.iter().all(|name| self.doc.contains(name)) {
+        let mut text = match names.iter().all(|name| self.doc.contains(name)) {
             true => self.doc.clone(),
             false => format!("{} One of {}.", self.doc, names.join(", ")),
+        };
+        match self.range() {
+            (least, Some(most)) => {
+                let start = if self.takes("string") { "As a number: from" } else { "From" };
+                text.push_str(&format!(" {start} {} to {}.", count(least.unwrap_or(0)), count(most)));
+            }
+            (Some(least), None) if least > 1 => text.push_str(&format!(" At least {}.", count(least))),
+            _ => {}
         }
+        if let Some(condition) = self.condition() {
+            text.push_str(&format!(" Only with {condition}."));
+        }
+        text
     }
 
     /// Returns the default as written in files.
@@ -23,10 +38,20 @@ impl Key {
         self.default.as_ref().map(in_toml)
     }
 
-    /// Returns the description as a comment, with the default unless the text states it.
+    /// Returns a default of many bytes in a larger unit.
+    fn default_in_units(&self) -> Option<String> {
+        let bytes = self.default.as_ref()?.as_u64().filter(|_| self.name().contains("bytes"))?;
+        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let (unit, shift) = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift))?;
+        Some(format!(" ({} {unit})", bytes >> shift))
+    }
+
+    /// Returns the description as a comment, with the default.
     fn comment(&self) -> String {
-        match self.default_text().filter(|_| !self.doc.to_lowercase().contains("default")) {
-            Some(default) => format!("{} Default: {default}.", self.text()),
+        match self.default_text() {
+            Some(default) => {
+                format!("{} Default: {default}{}.", self.text(), self.default_in_units().unwrap_or_default())
+            }
             None => self.text(),
         }
     }
@@ -46,10 +71,13 @@ fn in_toml(value: &Value) -> String {
 }
 
 /// Inserts an explanation before each key of a file; keys that are absent from its tables are added as comments.
-/// `members` introduces the first of the tables with that name. Switches that reproduce single papers are omitted
-/// unless they are set, since the operators' program does not know them.
-pub fn explain(text: &str, keys: &[Key], head: &str, members: &str) -> String {
-    let mut file = File { keys, members, table: String::new(), header: None, seen: Vec::new(), out: String::new() };
+/// `members` introduces the first of the tables with that name. Omitted are keys without effect in `tree`, the same
+/// configuration as a tree of tables, and switches that reproduce single papers unless they are set, since the
+/// operators' program does not know them.
+pub fn explain(text: &str, tree: &Value, keys: &[Key], head: &str, members: &str) -> String {
+    let idle: Vec<&str> = idle(tree, keys).into_iter().map(|(key, _)| key.path.as_str()).collect();
+    let (table, seen, out) = (String::new(), Vec::new(), String::new());
+    let mut file = File { keys, idle, members, table, header: None, seen, out };
     comment(head, &mut file.out);
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix('[').map(|header| header.trim_matches(['[', ']'])) {
@@ -63,6 +91,8 @@ pub fn explain(text: &str, keys: &[Key], head: &str, members: &str) -> String {
 /// A file whose lines so far are explained.
 struct File<'a> {
     keys: &'a [Key],
+    /// Paths of the keys without effect.
+    idle: Vec<&'a str>,
     members: &'a str,
     table: String,
     /// Line that begins the table, until its first key.
@@ -87,7 +117,8 @@ impl<'a> File<'a> {
     fn add(&mut self, line: &str) {
         let (name, value) = line.split_once(" = ").unwrap_or((line, ""));
         let key = self.keys.iter().find(|key| key.table() == self.table && key.name() == name);
-        if key.is_some_and(|key| is_switch(key) && key.default_text().as_deref() == Some(value)) {
+        let is_unset_switch = |key: &Key| is_switch(key) && key.default_text().as_deref() == Some(value);
+        if key.is_some_and(|key| self.is_idle(key) || is_unset_switch(key)) {
             return;
         }
         if let Some(header) = self.header.take() {
@@ -103,10 +134,17 @@ impl<'a> File<'a> {
         self.out += &format!("{line}\n");
     }
 
+    fn is_idle(&self, key: &Key) -> bool {
+        self.idle.contains(&key.path.as_str())
+    }
+
     /// Adds the keys of the table that are not set.
     fn add_absent(&mut self) {
         let is_absent = |key: &&Key| key.table() == self.table && !self.seen.contains(&key.path.as_str());
-        for key in self.keys.iter().filter(is_absent).filter(|key| !is_switch(key)) {
+        for key in self.keys.iter().filter(is_absent) {
+            if is_switch(key) || self.is_idle(key) {
+                continue;
+            }
             self.out.push('\n');
             comment(&key.comment(), &mut self.out);
             let example = key.mark("examples").and_then(|examples| examples.get(0)).map(in_toml);
@@ -149,6 +187,7 @@ pub fn to_markdown(keys: &[Key]) -> String {
             text.push_str(&format!("\n### {title}\n\n| key | default | what it is for |\n|---|---|---|\n"));
         }
         let default = key.default_text().map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
+        let default = default + &key.default_in_units().unwrap_or_default();
         text.push_str(&format!("| `{}` | {default} | {} |\n", key.name(), key.text().replace('|', "\\|")));
     }
     text

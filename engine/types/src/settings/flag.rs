@@ -1,4 +1,4 @@
-//! Attributes of a key beyond its type: its flag, and the values of another key for which it has an effect.
+//! Flag of a key, as its declaration names it.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,26 +48,5 @@ impl Flag<'static> {
 
     pub const fn rare(self) -> Flag<'static> {
         Flag { is_rare: true, ..self }
-    }
-}
-
-/// Condition under which a key has an effect, as `"x-with"` declares it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct With {
-    /// Path of the deciding key.
-    key: &'static str,
-    values: &'static [&'static str],
-    is_one: bool,
-}
-
-impl With {
-    /// The key has an effect with these values of another key.
-    pub const fn one(key: &'static str, values: &'static [&'static str]) -> With {
-        With { key, values, is_one: true }
-    }
-
-    /// The key has an effect with all values of another key except these. An unset value is `absent`.
-    pub const fn other(key: &'static str, values: &'static [&'static str]) -> With {
-        With { key, values, is_one: false }
     }
 }

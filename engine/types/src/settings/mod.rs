@@ -1,18 +1,20 @@
 //! The keys of a configuration, derived from the schema of its types.
 //!
 //! A field of a type that derives `JsonSchema` is the only declaration of its key: the doc comment is the description
-//! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds further
-//! attributes: `"x-flag" = Flag::under(..)` gives it a flag, and `"x-with" = With::one(..)` states the values of
-//! another key with which it has an effect. Values that must be equal on all replicas have `"x-cluster" = true`, or
-//! `"x-cluster" = "shown"` if the handshake itself compares them; further values that a replica reports have
-//! `"x-reported" = true` ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
+//! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds what else is
+//! known of the key: `"x-flag" = Flag::under(..)` gives it a flag, `"x-with" = With::one(..)` names the values of another
+//! key with which it, or each key of its table, has an effect. Values that must be equal on all replicas have `"x-cluster" = true`, or `"x-cluster" = "shown"` if
+//! connecting compares them by itself; those that a replica reports besides have `"x-reported" = true`
+//! ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
 
 mod document;
+mod effect;
 mod flag;
 mod schema;
 
 pub use document::{explain, to_markdown};
-pub use flag::{CLUSTER, Flag, LOAD, OUTPUT, REPRODUCTION, RUN, With};
+pub use effect::{Idle, With, check_effects, idle};
+pub use flag::{CLUSTER, Flag, LOAD, OUTPUT, REPRODUCTION, RUN};
 pub use schema::json_schema;
 
 use crate::Fault;
@@ -64,20 +66,6 @@ impl Key {
     /// Returns the flag for the key.
     pub fn flag(&self) -> Option<Flag<'_>> {
         self.mark("x-flag").map(|flag| Flag::deserialize(flag).expect("a flag is declared by its type"))
-    }
-
-    /// Returns the path and value of the key that makes this one ineffective; `None` if this one has an effect.
-    /// `value_at` returns the value at a path.
-    pub fn idle_because(&self, value_at: impl Fn(&str) -> Option<Value>) -> Option<(&str, String)> {
-        let with = self.mark("x-with")?;
-        let decides = with["key"].as_str()?;
-        let value = match value_at(decides) {
-            None | Some(Value::Null) => "absent".to_owned(),
-            Some(Value::String(text)) => text,
-            Some(value) => value.to_string(),
-        };
-        let is_among = with["values"].as_array()?.iter().any(|known| *known == value);
-        (with["is_one"] != is_among).then_some((decides, value))
     }
 
     /// Returns whether the key accepts a JSON type, such as `integer`.

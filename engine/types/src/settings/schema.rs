@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+/// Mark of the condition under which a key has an effect.
+const WITH: &str = "x-with";
 /// Sentence about keys whose values must be equal.
 const SAME: &str = "The same on every replica.";
 
@@ -38,19 +40,21 @@ fn describe(schema: &mut Value) {
 /// Returns the keys of a schema.
 pub(super) fn keys_of(schema: &Value) -> Vec<Key> {
     let mut keys = Vec::new();
-    collect(schema, "", &mut keys);
+    collect(schema, "", None, &mut keys);
     keys.sort_by(|one, other| (one.table(), one.name()).cmp(&(other.table(), other.name())));
     keys
 }
 
-fn collect(schema: &Value, table: &str, keys: &mut Vec<Key>) {
+/// Collects the keys of a table, and of those below. `with` is the condition under which the table has an effect.
+fn collect(schema: &Value, table: &str, with: Option<&Value>, keys: &mut Vec<Key>) {
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, field) in fields {
         let path = if table.is_empty() { name.clone() } else { format!("{table}.{name}") };
+        let with = field.get(WITH).or(with);
         match table_in(field) {
-            Some(inner) => collect(inner, &path, keys),
+            Some(inner) => collect(inner, &path, with, keys),
             None if holds_nothing(field) => {}
-            None => keys.push(key(path, field)),
+            None => keys.push(key(path, with, field)),
         }
     }
 }
@@ -70,13 +74,16 @@ fn holds_nothing(field: &Value) -> bool {
     is_nothing(field) || options.is_some_and(|options| options.contains(&Value::Bool(false)))
 }
 
-fn key(path: String, field: &Value) -> Key {
+fn key(path: String, with: Option<&Value>, field: &Value) -> Key {
     let mut schema: Map<String, Value> = field.as_object().cloned().unwrap_or_default();
     // An optional choice is a choice or null.
     if let Some(inner) = schema.get("anyOf").and_then(|options| options.get(0)).and_then(Value::as_object).cloned() {
         inner.into_iter().for_each(|(name, value)| {
             schema.entry(name).or_insert(value);
         });
+    }
+    if let Some(with) = with {
+        schema.insert(WITH.to_owned(), with.clone());
     }
     let doc = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     let default = schema.get("default").filter(|value| !value.is_null()).cloned();

@@ -25,19 +25,19 @@ choice!(
 #[serde(deny_unknown_fields, default)]
 pub struct CopyRules {
     /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
-    /// messages; at least `repeat`, whatever is set here. Default 0.
+    /// messages; at least `repeat`, whatever is set here.
     #[schemars(range(max = MAX_REPETITIONS))]
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     #[serde(alias = "repeat_pre_prepare")]
     pub pre_prepare_repeat: usize,
     /// Number of copies that a replica sends of each message of the protocol and of each reply, besides the first, for
-    /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
+    /// links that lose messages. What replicas ask each other for is not copied: they ask again.
     #[schemars(range(max = MAX_REPETITIONS))]
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     pub repeat: usize,
     /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
     /// arrive, and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed
-    /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2. Default `none`.
+    /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2.
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).rare()))]
     pub remedy: Remedy,
 }

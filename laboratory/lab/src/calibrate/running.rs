@@ -138,7 +138,7 @@ pub(super) fn specs() -> Vec<BenchSpec> {
     let spec = |cell: Table| {
         let mut table = base.clone();
         table.extend(cell);
-        BenchSpec::from_toml(&table.to_string(), "the specifications of the calibration").expect("a test parses them")
+        BenchSpec::of_cell(&table.to_string(), "the specifications of the calibration").expect("a test parses them")
     };
     cells.into_iter().map(spec).collect()
 }

@@ -121,6 +121,11 @@ impl Plan<'_> {
         Ok(points.into_iter().map(|point| point.into_iter().map(|(_, entry)| entry).collect()).collect())
     }
 
+    /// Returns whether an axis sets a key.
+    pub fn varies(&self, key: &str) -> bool {
+        self.axes.iter().any(|axis| axis.keys.iter().any(|own| own == key))
+    }
+
     /// Returns the cell of a point, unless it is excluded.
     fn cell(&self, instrument: Instrument, point: &[&Entry]) -> Result<Option<Cell>, Fault> {
         let coordinates: Vec<Coordinate> = point.iter().flat_map(|entry| entry.coordinates.clone()).collect();

@@ -86,7 +86,7 @@ impl Grid {
         let varies = |key: &str| tables.iter().any(|table| table.get(key) != tables[0].get(key));
         let entry = |table: &Table| {
             let name = format!("the grid's cell {table}");
-            let spec = BenchSpec::from_toml(&table.to_string(), &name)?;
+            let spec = BenchSpec::of_cell(&table.to_string(), &name)?;
             spec.validate()?;
             spec.validate_real()?;
             let keys = table.iter().filter(|(key, _)| varies(key));

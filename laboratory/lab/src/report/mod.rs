@@ -5,6 +5,8 @@ mod sections;
 mod stages;
 mod terminal;
 
+pub use stages::stage_bars;
+
 use crate::result::BenchResult;
 use quorate_plots::Page;
 

@@ -4,7 +4,7 @@ use crate::result::{BenchResult, count};
 use quorate_plots::{Axis, Bar, BarSeries, Block, Figure, Hover, Panel, Plot, Section, check_figure};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
-/// Minimum number of messages of a drawn kind: the mean of fewer is uncertain, and often reflects the start-up.
+/// Messages of a kind, over all runs, from which it is drawn: the costs of fewer are too uncertain, and often those of the start.
 const MIN_MESSAGES: u64 = 20;
 
 /// Draws the cycles per message by kind and stage, with a panel per role; `None` if stages were not measured.
@@ -38,23 +38,48 @@ pub fn section(result: &BenchResult) -> Option<Section> {
 }
 
 fn panel(costs: &[StageCost], role: StageRole) -> Option<Panel<BarSeries>> {
-    let is_drawn = |cost: &&StageCost| cost.role == role && cost.message != MessageKind::None;
-    let own: Vec<&StageCost> = costs.iter().filter(is_drawn).collect();
-    let handled = |kind| own.iter().filter(|cost| cost.message == kind).map(|cost| cost.count).max().unwrap_or(0);
-    let kinds: Vec<MessageKind> = MessageKind::ALL.into_iter().filter(|kind| handled(*kind) >= MIN_MESSAGES).collect();
-    let bar = |cost: &&&StageCost| {
-        let rows = vec![
-            ("messages".to_owned(), count(cost.count)),
-            ("nanoseconds".to_owned(), format!("{:.0}", cost.nanoseconds.unwrap_or_default())),
-        ];
-        let hover = Hover { rows, command: None };
-        Some(Bar { hover, ..Bar::new(cost.message.name(), cost.cycles?) })
+    let series = stage_bars(&costs.iter().collect::<Vec<_>>(), role);
+    (!series.is_empty()).then(|| Panel::new(&format!("At the {}", role.name()), series))
+}
+
+/// Sum of the costs of a stage for a kind of message.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    count: u64,
+    cycles: f64,
+    nanoseconds: f64,
+}
+
+/// Returns the mean cycles of a message at a role, over the costs of any number of runs: a series for each stage, with a
+/// bar for each kind of message that was frequent enough.
+pub fn stage_bars(costs: &[&StageCost], role: StageRole) -> Vec<BarSeries> {
+    let sum = |kind: MessageKind, stage: Stage| {
+        let is_own = |cost: &&&StageCost| (cost.role, cost.message, cost.stage) == (role, kind, stage);
+        costs.iter().filter(is_own).fold(Sum::default(), |sum, cost| match cost.cycles {
+            Some(cycles) => Sum {
+                count: sum.count + cost.count,
+                cycles: sum.cycles + cycles * cost.count as f64,
+                nanoseconds: sum.nanoseconds + cost.nanoseconds.unwrap_or_default() * cost.count as f64,
+            },
+            None => sum,
+        })
     };
+    let is_drawn = |kind: &MessageKind| {
+        *kind != MessageKind::None && Stage::ALL.into_iter().any(|stage| sum(*kind, stage).count >= MIN_MESSAGES)
+    };
+    let kinds: Vec<MessageKind> = MessageKind::ALL.into_iter().filter(is_drawn).collect();
     let series = |stage: Stage| {
-        let of_stage = own.iter().filter(|cost| cost.stage == stage && kinds.contains(&cost.message));
-        let bars: Vec<Bar> = of_stage.filter_map(|cost| bar(&cost)).collect();
+        let bar = |kind: &MessageKind| {
+            let Sum { count: messages, cycles, nanoseconds } = sum(*kind, stage);
+            let rows = vec![
+                ("messages".to_owned(), count(messages)),
+                ("nanoseconds".to_owned(), format!("{:.0}", nanoseconds / messages as f64)),
+            ];
+            let hover = Hover { rows, command: None };
+            (messages > 0).then(|| Bar { hover, ..Bar::new(kind.name(), cycles / messages as f64) })
+        };
+        let bars: Vec<Bar> = kinds.iter().filter_map(bar).collect();
         (!bars.is_empty()).then(|| BarSeries { name: stage.name().to_owned(), paper: false, bars })
     };
-    let series: Vec<BarSeries> = Stage::ALL.into_iter().filter_map(series).collect();
-    (!series.is_empty()).then(|| Panel::new(&format!("At the {}", role.name()), series))
+    Stage::ALL.into_iter().filter_map(series).collect()
 }

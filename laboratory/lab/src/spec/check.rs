@@ -1,9 +1,9 @@
 //! Validates a spec: refuses invalid values and combinations before anything starts, and warns of surprising ones.
 
-use super::flat::{ENTRIES, flag_at, flag_of, flatten};
+use super::flat::{ENTRIES, flag_at, flag_of, flatten, value_in};
 use super::{
     BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, Interval, JournalKind, MAX_INTERVAL_MS,
-    Pacing, Problem, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo,
+    Pacing, Problem, ReplyMode, SchemeKind, SpecError, VotesTo,
 };
 use super::{MAX_CLIENTS, MAX_OUTSTANDING};
 use crate::affinity;
@@ -29,13 +29,6 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 }
 
 impl BenchSpec {
-    /// Returns whether votes, clients or replies carry MACs.
-    pub(crate) fn uses_codes(&self) -> bool {
-        self.node.auth_profile.votes_by_mac()
-            || self.node.client_authentication == ClientAuthentication::Mac
-            || self.node.reply_authentication == ReplyAuthentication::Mac
-    }
-
     /// Checks each value, and all values together.
     ///
     /// # Errors
@@ -99,7 +92,7 @@ impl BenchSpec {
         let flat = flatten(self);
         // The number of replicas is checked together with the number of faults.
         for entry in ENTRIES.iter().filter(|entry| entry.name != "replicas") {
-            let checked = entry.value_in(&flat).map_or(Ok(()), |value| entry.key.check(value));
+            let checked = value_in(entry, &flat).map_or(Ok(()), |value| entry.key.check(value));
             problems.extend(checked.err().map(|fault| problem(&flag_of(entry.name), fault.what, fault.help)));
         }
         let duration = self.duration.as_millis();
@@ -375,11 +368,8 @@ impl BenchSpec {
                 self.bundle
             ));
         }
-        warnings.extend(
-            self.without_effect()
-                .into_iter()
-                .map(|(key, why)| format!("{}: has no effect, because {why}", flag_of(key))),
-        );
+        let idle = self.without_effect(flag_at).into_iter();
+        warnings.extend(idle.map(|idle| format!("{}: has no effect, because {}", flag_of(idle.key), idle.reason)));
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
             && !self.crashes().is_empty()

@@ -1,15 +1,13 @@
 //! Defaults of individual commands that differ from `quorate bench`.
 
 use super::choices::{ChannelKind, ClientAuthentication};
+pub use quorate_operator::testnet::DEFAULT_PORT as DEFAULT_TESTNET_PORT;
 
 /// Client authentication of `quorate testnet`: only the client itself may send commands in its name.
 pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAuthentication::Ed25519;
 
 /// Channel of `quorate testnet`, whose replicas may be on several hosts.
 pub const DEFAULT_TESTNET_CHANNEL: ChannelKind = ChannelKind::TLS;
-
-/// First port of `quorate testnet`; fixed, so that replicas find each other again after a restart.
-pub const DEFAULT_TESTNET_PORT: u16 = 7000;
 
 /// Flag whose default differs from `quorate bench`.
 pub(super) struct OwnDefault {

@@ -2,7 +2,7 @@
 //! of types. Keys that reproduce single papers are in the table `[reproduction]`.
 
 use super::{BenchSpec, ProtocolKind};
-use quorate_types::settings::{Flag, Key, REPRODUCTION, at, keys, set};
+use quorate_types::settings::{REPRODUCTION, at, keys, set};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -15,43 +15,30 @@ pub(crate) const PHASES_ONLY: &str = "phases_only";
 pub(crate) type Flat = Map<String, Value>;
 
 /// A key of a specification.
-pub(crate) struct Entry {
-    pub name: &'static str,
-    pub key: &'static Key,
-    pub flag: Flag<'static>,
-}
-
-impl Entry {
-    pub fn is_switch(&self) -> bool {
-        self.flag.heading == REPRODUCTION
-    }
-
-    pub fn is_list(&self) -> bool {
-        self.key.takes("array")
-    }
-
-    /// Returns the value in a flat specification.
-    pub fn value_in<'a>(&self, flat: &'a Flat) -> Option<&'a Value> {
-        if self.is_switch() { flat.get(TABLE)?.get(self.name) } else { flat.get(self.name) }
-    }
-
-    /// Returns a flat specification of this key alone.
-    pub fn alone(&self, value: Value) -> Flat {
-        let own = Map::from_iter([(self.name.to_owned(), value)]);
-        if self.is_switch() { Map::from_iter([(TABLE.to_owned(), Value::Object(own))]) } else { own }
-    }
-}
+pub(crate) use quorate_operator::setting_flags::SettingFlag as Entry;
 
 /// Every key, by name.
 pub(crate) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    let entry = |key: &'static Key| {
-        let flag = key.flag()?;
-        Some(Entry { name: flag.name.unwrap_or(key.name()), key, flag })
-    };
-    let mut entries: Vec<Entry> = keys::<BenchSpec>().iter().filter_map(entry).collect();
+    let mut entries: Vec<Entry> = keys::<BenchSpec>().iter().filter_map(Entry::of).collect();
     entries.sort_by_key(|entry| entry.name);
     entries
 });
+
+/// Returns whether a key is one of the table `[reproduction]`.
+pub(crate) fn is_switch(entry: &Entry) -> bool {
+    entry.flag.heading == REPRODUCTION
+}
+
+/// Returns the value of a key in a flat specification.
+pub(crate) fn value_in<'a>(entry: &Entry, flat: &'a Flat) -> Option<&'a Value> {
+    if is_switch(entry) { flat.get(TABLE)?.get(entry.name) } else { flat.get(entry.name) }
+}
+
+/// Returns a flat specification of one key alone.
+pub(crate) fn alone(entry: &Entry, value: Value) -> Flat {
+    let own = Map::from_iter([(entry.name.to_owned(), value)]);
+    if is_switch(entry) { Map::from_iter([(TABLE.to_owned(), Value::Object(own))]) } else { own }
+}
 
 /// The default specification as a tree. Only a specification without any pacing has a default pacing.
 static DEFAULT: LazyLock<Value> = LazyLock::new(|| tree(&BenchSpec { outstanding: None, ..BenchSpec::default() }));
@@ -79,7 +66,7 @@ pub(crate) fn flatten(spec: &BenchSpec) -> Flat {
     let (mut flat, mut switches) = (Flat::new(), Flat::new());
     for entry in ENTRIES.iter() {
         if let Some(value) = at(&tree, &entry.key.path) {
-            let into = if entry.is_switch() { &mut switches } else { &mut flat };
+            let into = if is_switch(entry) { &mut switches } else { &mut flat };
             into.insert(entry.name.to_owned(), value.clone());
         }
     }
@@ -122,18 +109,18 @@ impl<'de> Deserialize<'de> for BenchSpec {
 /// Returns the keys of the table `[reproduction]`.
 pub fn keys_of_reproduction() -> &'static [&'static str] {
     static KEYS: LazyLock<Vec<&str>> =
-        LazyLock::new(|| ENTRIES.iter().filter(|entry| entry.is_switch()).map(|entry| entry.name).collect());
+        LazyLock::new(|| ENTRIES.iter().filter(|entry| is_switch(entry)).map(|entry| entry.name).collect());
     &KEYS
 }
 
 /// Returns the keys of a specification outside that table.
 pub fn keys_of_flags() -> impl Iterator<Item = &'static str> {
-    ENTRIES.iter().filter(|entry| !entry.is_switch()).map(|entry| entry.name)
+    ENTRIES.iter().filter(|entry| !is_switch(entry)).map(|entry| entry.name)
 }
 
 /// Returns whether a key belongs to the table `[reproduction]`.
 pub fn is_of_reproduction(key: &str) -> bool {
-    entry(key).is_some_and(Entry::is_switch)
+    entry(key).is_some_and(is_switch)
 }
 
 /// Returns the help heading of a key; empty if the key is unknown.
@@ -151,8 +138,13 @@ pub(crate) fn flag_of(key: &str) -> String {
 
 /// Returns the flag of a key, given its name, or its path in the specification or the replicas' configuration.
 pub(crate) fn flag_at(path: &str) -> String {
+    flag_of(key_at(path))
+}
+
+/// Returns the name of a key, given it or a path as for [`flag_at`].
+pub(crate) fn key_at(path: &str) -> &str {
     let has_path = |entry: &&Entry| entry.key.path.strip_prefix("node.").unwrap_or(&entry.key.path) == path;
     let table = path.split('.').next().unwrap_or(path);
     let found = ENTRIES.iter().find(has_path).or_else(|| entry(path)).or_else(|| entry(table));
-    flag_of(found.map_or(path, |entry| entry.name))
+    found.map_or(path, |entry| entry.name)
 }

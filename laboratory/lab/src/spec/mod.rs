@@ -27,6 +27,7 @@ pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATIO
 pub use error::{Problem, SpecError};
 pub use fault::{DEFAULT_AWAY, Fault, Misbehaviour, When};
 pub use flat::{heading_of, is_of_reproduction, keys_of_flags, keys_of_reproduction};
+pub use idle::IdleKey;
 pub use profile::{DEFAULT_DOUBLING_STEPS, LoadProfile, RAMP_ROWS};
 pub use quorate_client::workload::WorkloadKind;
 pub use quorate_node::Reproduction;

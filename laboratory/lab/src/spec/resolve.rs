@@ -1,15 +1,16 @@
 //! Converts flags and files to a spec, and a spec back to the command that reproduces it.
 
 use super::defaults::OwnDefault;
-use super::flat::{DEFAULT_FLAT, ENTRIES, Entry, Flat, PHASES_ONLY, TABLE, entry, flag_of, flatten, nest};
+use super::flat::{
+    DEFAULT_FLAT, ENTRIES, Entry, Flat, PHASES_ONLY, TABLE, alone, entry, flag_of, flatten, is_switch, nest, value_in,
+};
 use super::{
-    BenchSpec, CLUSTER, COMMON, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, REPRODUCTION, RUN, SpecError, defaults,
-    is_of_reproduction, keys_of_flags, keys_of_reproduction, nearest, torture,
+    BenchSpec, CLUSTER, COMMON, DEFAULT_OUTSTANDING, IdleKey, LOAD, OUTPUT, Problem, REPRODUCTION, RUN, SpecError,
+    defaults, is_of_reproduction, keys_of_flags, keys_of_reproduction, nearest, torture,
 };
 use crate::input;
-use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use quorate_operator::setting_flags::{summary, text_of};
 use quorate_types::text::quote;
 use serde_json::Value;
 use std::path::Path;
@@ -130,69 +131,26 @@ args!(
 /// others change how the replicas of a benchmark work.
 fn is_of_the_cluster(key: &str) -> bool {
     let of_replicas = ["consensus", "copies"];
-    entry(key).is_some_and(|entry| entry.is_switch() && of_replicas.iter().any(|of| entry.key.table().ends_with(of)))
+    entry(key).is_some_and(|entry| is_switch(entry) && of_replicas.iter().any(|of| entry.key.table().ends_with(of)))
 }
 
-impl Entry {
-    /// Returns the flag.
-    fn arg(&'static self) -> Arg {
-        let doc = self.key.doc.replace('`', "");
-        let arg = Arg::new(self.name)
-            .long(self.name.replace('_', "-"))
-            .help_heading(if self.flag.is_common { COMMON } else { self.flag.heading })
-            .help(summary(&doc).to_owned())
-            .long_help(doc)
-            .hide_short_help(self.flag.is_rare)
-            // `-5s` is an invalid duration, not another flag.
-            .allow_negative_numbers(true)
-            .allow_hyphen_values(["TIME", "BITS_PER_S"].contains(&self.flag.value.unwrap_or_default()));
-        if self.key.takes("boolean") {
-            return arg.action(ArgAction::SetTrue).allow_negative_numbers(false);
-        }
-        let placeholder = self.flag.value.map_or_else(|| self.name.to_uppercase(), str::to_owned);
-        let arg = arg.value_name(placeholder).value_parser(self.parser());
-        let default = self.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null() && !value.is_array());
-        match default {
-            _ if self.is_list() => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
-            Some(default) => arg.default_value(text_of(default)),
-            None => arg,
-        }
-    }
-
-    fn parser(&'static self) -> ValueParser {
-        match self.key.names().is_empty() {
-            true => ValueParser::new(|text: &str| self.parse(text)),
-            false => PossibleValuesParser::new(self.key.names()).map(Value::String).into(),
-        }
-    }
-
-    /// Parses the text of a value, or of one item of a list. The range of a number is checked later, since it may also
-    /// come from a file.
-    fn parse(&'static self, text: &str) -> Result<Value, String> {
-        let number = text.parse::<u64>().ok().filter(|_| self.key.takes("integer"));
-        let value = number.map_or_else(|| Value::from(text), Value::from);
-        let whole = if self.is_list() { Value::Array(vec![value.clone()]) } else { value.clone() };
-        match nest(&self.alone(whole)) {
-            Ok(_) => Ok(value),
-            Err(_) if self.name == "faults" => Err(not_faults(text)),
-            Err(_) if self.key.takes("integer") && !self.key.takes("string") => Err(self.whole_number()),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Returns the help for a whole number.
-    fn whole_number(&self) -> String {
-        let (least, most) = self.key.range();
-        match most {
-            Some(most) => format!("write a whole number from {} to {most}", least.unwrap_or(0)),
-            None => "write a whole number".to_owned(),
-        }
-    }
+/// Returns the flag of a key.
+fn arg(entry: &'static Entry) -> Arg {
+    let heading = if entry.flag.is_common { COMMON } else { entry.flag.heading };
+    entry.arg(value_in(entry, &DEFAULT_FLAT), parse).help_heading(heading)
 }
 
-/// Returns the first sentence of a description.
-fn summary(doc: &str) -> &str {
-    doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
+/// Parses the text of a key's value; for a list, of one item. The range of a number is checked later, since it may also
+/// come from a file.
+fn parse(name: &str, text: &str) -> Result<Value, String> {
+    let entry = entry(name).expect("a flag has the name of its key");
+    let value = entry.value(text);
+    let whole = if entry.is_list() { Value::Array(vec![value.clone()]) } else { value.clone() };
+    match nest(&alone(entry, whole)) {
+        Ok(_) => Ok(value),
+        Err(_) if name == "faults" => Err(not_faults(text)),
+        Err(why) => Err(entry.refusal(why)),
+    }
 }
 
 /// Returns the error for an invalid number of faulty replicas. Recognises a value that was meant for `--fault`.
@@ -201,10 +159,6 @@ fn not_faults(text: &str) -> String {
         Ok(fault) => format!("--faults is the number of faulty replicas to tolerate; did you mean `--fault {fault}`?"),
         Err(_) => "write a whole number, or omit it".to_owned(),
     }
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Adds the flags that set keys by name.
@@ -238,7 +192,7 @@ impl Flags {
         let shows_common = [CLUSTER, LOAD].iter().all(|heading| self.own.contains(heading));
         let has_switches = keys_of_reproduction().iter().any(|key| (self.takes_switch)(key));
         let arg = |entry: &'static Entry| {
-            let arg = entry.arg().hide(!self.takes(entry));
+            let arg = arg(entry).hide(!self.takes(entry));
             if shows_common { arg } else { arg.help_heading(entry.flag.heading) }
         };
         let mut entries: Vec<&'static Entry> = self.entries().collect();
@@ -272,7 +226,7 @@ impl Flags {
             let help = format!("write, for example, `--{TABLE} payload_path=copied`");
             return Err(refuse("is not of the form KEY=VALUE".into(), help));
         };
-        let Some(entry) = entry(key).filter(|entry| entry.is_switch()) else {
+        let Some(entry) = entry(key).filter(|entry| is_switch(entry)) else {
             let known = keys_of_reproduction();
             let near = || nearest(key, known).map(|known| format!("did you mean `{known}`?"));
             let help = replaced(key).map(str::to_owned).or_else(near);
@@ -284,7 +238,7 @@ impl Flags {
             let is_on = is_on.map_err(|_| refuse(format!("`{text}` is neither true nor false"), "write one".into()))?;
             return Ok((key.to_owned(), is_on.into()));
         }
-        let value = entry.parse(text).map_err(|why| {
+        let value = parse(key, text).map_err(|why| {
             let names = entry.key.names();
             let help = match nearest(text, &names) {
                 Some(name) => format!("did you mean `{name}`?"),
@@ -297,31 +251,21 @@ impl Flags {
     }
 
     fn resolve(&self, matches: &ArgMatches) -> Result<BenchSpec, SpecError> {
-        let mut table = match matches.get_one::<String>("spec") {
-            Some(path) => read_table(Path::new(path), path)?,
-            None => Flat::new(),
-        };
+        let file = matches.get_one::<String>("spec").map(|path| File::read(Path::new(path), path)).transpose()?;
+        let mut table = file.as_ref().map(|file| file.keys.clone()).unwrap_or_default();
         let mut explicit = Flat::new();
         for entry in self.entries() {
-            if matches.value_source(entry.name) != Some(ValueSource::CommandLine) {
-                continue;
-            }
+            let Some(value) = entry.given(matches) else { continue };
             if !self.takes(entry) {
                 return Err(SpecError::Flag(self.refusal(entry.name)));
             }
-            let mut values = matches.try_get_many::<Value>(entry.name).ok().flatten().into_iter().flatten().cloned();
-            let value = match () {
-                () if entry.key.takes("boolean") => Value::Bool(true),
-                () if entry.is_list() => values.collect(),
-                () => values.next().expect("clap has parsed the flag"),
-            };
             explicit.insert(entry.name.to_owned(), value);
         }
         let mut switches = switches_of(&mut table).clone();
-        for word in matches.get_many::<String>(TABLE).unwrap_or_default() {
-            let (key, value) = self.switch(word)?;
-            switches.insert(key, value);
-        }
+        let words = matches.get_many::<String>(TABLE).unwrap_or_default();
+        let words: Vec<(String, Value)> = words.map(|word| self.switch(word)).collect::<Result<_, _>>()?;
+        switches.extend(words.iter().cloned());
+        let flags: Vec<String> = explicit.keys().chain(words.iter().map(|(key, _)| key)).cloned().collect();
         if let Some(key) = switches.keys().find(|key| !(self.takes_switch)(key)) {
             return Err(SpecError::Flag(self.refusal(key)));
         }
@@ -335,10 +279,12 @@ impl Flags {
         }
         table.extend(explicit);
         for OwnDefault { key, value, .. } in (self.defaults)() {
-            let entry = entry(key).expect("a default is of a known key");
-            table.entry(key).or_insert_with(|| entry.parse(&value).expect("a default is valid"));
+            table.entry(key).or_insert_with(|| parse(key, &value).expect("a default is valid"));
         }
         let spec = settle(table)?;
+        if let Some(file) = file {
+            file.refuse_idle(&spec, |key| flags.iter().any(|flag| flag == key))?;
+        }
         let file = matches.get_one::<String>("spec").and_then(|path| std::fs::canonicalize(path).ok());
         let overwritten = [("--json", &spec.json), ("--report", &spec.report)].into_iter().find(|(_, path)| {
             let place = path.as_deref().and_then(|path| std::fs::canonicalize(path).ok());
@@ -377,11 +323,48 @@ fn settle(keys: Flat) -> Result<BenchSpec, SpecError> {
     Ok(spec)
 }
 
-/// Reads the file as a table, and checks every key and value.
-fn read_table(path: &Path, shown: &str) -> Result<Flat, SpecError> {
-    let unreadable = |source| SpecError::Read { path: shown.into(), source };
-    let text = input::settings(path).map_err(unreadable)?;
-    parse_checked(&text, shown)
+/// The text of a file, and the keys that it sets.
+struct File<'a> {
+    shown: &'a str,
+    text: String,
+    keys: Flat,
+}
+
+impl<'a> File<'a> {
+    /// Reads a file, and checks every key and value.
+    fn read(path: &Path, shown: &'a str) -> Result<File<'a>, SpecError> {
+        let unreadable = |source| SpecError::Read { path: shown.into(), source };
+        File::parse(input::settings(path).map_err(unreadable)?, shown)
+    }
+
+    fn parse(text: String, shown: &'a str) -> Result<File<'a>, SpecError> {
+        let keys = parse_checked(&text, shown)?;
+        Ok(File { shown, text, keys })
+    }
+
+    /// Refuses the first key that the file sets without effect, unless it or the key that decides varies.
+    fn refuse_idle(&self, spec: &BenchSpec, varies: impl Fn(&str) -> bool) -> Result<(), SpecError> {
+        let is_set = |key: &str| entry(key).is_some_and(|entry| value_in(entry, &self.keys).is_some());
+        let idle = spec.idle_keys().into_iter().find(|idle| is_set(idle.key) && idle.is_fixed(&varies));
+        let Some(IdleKey { key, reason, help, .. }) = idle else { return Ok(()) };
+        let what = format!("has no effect, because {reason}");
+        Err(file_error(&self.text, self.shown, position(&self.text, key), Some(key), &what, help))
+    }
+
+    /// Returns the specification, in which every key that is set has an effect.
+    fn settle(self) -> Result<BenchSpec, SpecError> {
+        let spec = settle(self.keys.clone())?;
+        self.refuse_idle(&spec, |_| false)?;
+        Ok(spec)
+    }
+}
+
+/// Returns the position of a key in the text of a specification.
+fn position(text: &str, key: &str) -> usize {
+    let table = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+    let switches = table.get(TABLE).and_then(|table| table.as_ref().as_table());
+    let mut keys = table.keys().chain(switches.into_iter().flat_map(|table| table.keys()));
+    keys.find(|known| known.as_ref().as_ref() == key).map_or(0, |known| known.span().start)
 }
 
 /// Parses the keys that the text sets. Errors name the file, the line and the key.
@@ -427,12 +410,12 @@ fn parse_checked(text: &str, shown: &str) -> Result<Flat, SpecError> {
     for (name, place) in table.iter().chain(switches) {
         let name: &str = name.as_ref().as_ref();
         let Some(entry) = entry(name).filter(|_| name != TABLE) else { continue };
-        let value = entry.value_in(&values).cloned().unwrap_or_default();
+        let value = value_in(entry, &values).cloned().unwrap_or_default();
         let refuse = |what: &str, help| Err(file_error(text, shown, place.span().start, Some(entry.name), what, help));
         if let Err(fault) = entry.key.check(&value) {
             return refuse(&fault.what, fault.help);
         }
-        if let Err(why) = nest(&entry.alone(value)) {
+        if let Err(why) = nest(&alone(entry, value)) {
             return refuse(&why, help_value(entry, place));
         }
     }
@@ -475,7 +458,7 @@ fn help_value(entry: &Entry, value: &Spanned<DeValue>) -> String {
         Some(name) => format!("did you mean \"{name}\"?"),
         None if !names.is_empty() => format!("use one of {}", names.join(", ")),
         None => {
-            let default = entry.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null());
+            let default = value_in(entry, &DEFAULT_FLAT).filter(|value| !value.is_null());
             let default = default.map_or_else(String::new, |value| format!("; the default is {value}"));
             format!("write a value for: {}{default}", summary(&entry.key.doc).replace('`', ""))
         }
@@ -490,20 +473,28 @@ fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str,
 }
 
 impl BenchSpec {
-    /// Reads and validates an experiment file.
+    /// Reads and validates a specification, in which every key that is set has an effect.
     ///
     /// # Errors
     /// The file, the line and the key, with a remedy.
     pub fn from_file(path: &Path) -> Result<BenchSpec, SpecError> {
         let shown = path.display().to_string();
-        settle(read_table(path, &shown)?)
+        File::read(path, &shown)?.settle()
     }
 
-    /// Parses and validates the text of an experiment file, called `name` in errors.
+    /// Parses and validates the text of such a file, called `name` in errors.
     ///
     /// # Errors
     /// The name, the line and the key, with a remedy.
     pub fn from_toml(text: &str, name: &str) -> Result<BenchSpec, SpecError> {
+        File::parse(text.to_owned(), name)?.settle()
+    }
+
+    /// Does the same with the text of one cell of a sweep, in which a key may have no effect.
+    ///
+    /// # Errors
+    /// The name, the line and the key, with a remedy.
+    pub fn of_cell(text: &str, name: &str) -> Result<BenchSpec, SpecError> {
         settle(parse_checked(text, name)?)
     }
 
@@ -521,17 +512,17 @@ impl BenchSpec {
     pub fn settings(&self) -> Vec<Setting> {
         let own = flatten(self);
         let setting = |entry: &Entry| {
-            let value = entry.value_in(&own).filter(|value| !value.is_null());
+            let value = value_in(entry, &own).filter(|value| !value.is_null());
             let values =
                 value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
             Setting {
                 key: entry.name.to_owned(),
-                flag: if entry.is_switch() { format!("--{TABLE}") } else { flag_of(entry.name) },
+                flag: if is_switch(entry) { format!("--{TABLE}") } else { flag_of(entry.name) },
                 heading: entry.flag.heading.to_owned(),
                 help: summary(&entry.key.doc).replace('`', ""),
                 values: values.iter().map(text_of).collect(),
-                is_default: value == entry.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null()),
-                is_switch: !entry.is_switch() && value.is_some_and(Value::is_boolean),
+                is_default: value == value_in(entry, &DEFAULT_FLAT).filter(|value| !value.is_null()),
+                is_switch: !is_switch(entry) && value.is_some_and(Value::is_boolean),
             }
         };
         let under = |heading| ENTRIES.iter().filter(move |entry| entry.flag.heading == heading).map(setting);

@@ -22,37 +22,19 @@ mod sending;
 
 pub use machine::RudpMachine;
 
-use crate::channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
-use crate::transports::carrier::{Association, TransportProfile, above_channel};
-use crate::transports::config::WireSettings;
+use crate::channels::Carriage;
+use crate::transports::carrier::{AboveChannel, TransportProfile};
 
 /// Robust UDP as a transport kind.
-pub(crate) struct Rudp;
-
-static PROFILE: TransportProfile = TransportProfile {
-    name: "rudp",
-    summary: "robust UDP: lost packets are retransmitted, frames do not wait for each other",
-    carriage: Carriage::Datagrams,
-    own_channel: None,
-    guards_links: false,
-    keeps_order: false,
-    repairs_losses: true,
+pub(crate) const RUDP: AboveChannel = AboveChannel {
+    profile: TransportProfile {
+        name: "rudp",
+        summary: "robust UDP: lost packets are retransmitted, frames do not wait for each other",
+        carriage: Carriage::Datagrams,
+        own_channel: None,
+        guards_links: false,
+        keeps_order: false,
+        repairs_losses: true,
+    },
+    machine: |_, settings, room| Box::new(RudpMachine::new(&settings.packets, settings.retransmission, room)),
 };
-
-impl Association for Rudp {
-    fn profile(&self) -> &TransportProfile {
-        &PROFILE
-    }
-
-    fn open(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        settings: &WireSettings,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError> {
-        above_channel(end, side, settings, nonce, |room| {
-            RudpMachine::new(&settings.packets, settings.retransmission, room)
-        })
-    }
-}

@@ -15,36 +15,20 @@ mod immediate;
 mod machine;
 mod observer;
 
-use crate::channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
-use crate::transports::carrier::{Association, TransportProfile, above_channel};
-use crate::transports::config::WireSettings;
+use crate::channels::Carriage;
+use crate::transports::carrier::{AboveChannel, TransportProfile};
 use machine::SctpMachine;
 
 /// SCTP as a transport kind.
-pub(crate) struct Sctp;
-
-static PROFILE: TransportProfile = TransportProfile {
-    name: "sctp",
-    summary: "SCTP in user space over UDP: ordered, with a stream for votes and one for bulk",
-    carriage: Carriage::Datagrams,
-    own_channel: None,
-    guards_links: false,
-    keeps_order: true,
-    repairs_losses: true,
+pub(crate) const SCTP: AboveChannel = AboveChannel {
+    profile: TransportProfile {
+        name: "sctp",
+        summary: "SCTP in user space over UDP: ordered, with a stream for votes and one for bulk",
+        carriage: Carriage::Datagrams,
+        own_channel: None,
+        guards_links: false,
+        keeps_order: true,
+        repairs_losses: true,
+    },
+    machine: |side, settings, room| Box::new(SctpMachine::new(side, settings, room)),
 };
-
-impl Association for Sctp {
-    fn profile(&self) -> &TransportProfile {
-        &PROFILE
-    }
-
-    fn open(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        settings: &WireSettings,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError> {
-        above_channel(end, side, settings, nonce, |room| SctpMachine::new(side, settings, room))
-    }
-}
