@@ -269,7 +269,8 @@ fn unread_answers_take_bounded_memory(threads: u16) {
         }
     }
     // Each link is served until it has one long answer unread, in addition to its queries.
-    let pending = if threads > 1 { PENDING_BYTES } else { 0 };
+    // An answer that begins below the limit of pending bytes may end above it.
+    let pending = if threads > 1 { PENDING_BYTES + value.len() } else { 0 };
     let each = STRANGER_UNREAD_BYTES + value.len() + flood.len() + pending;
     for status in honest_clients_go_on(&cluster, client) {
         let peak = status.client_memory_peak_bytes as usize;
