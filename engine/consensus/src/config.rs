@@ -6,7 +6,9 @@ pub use quorate_types::{BatchSize, Dissemination, UnknownName};
 use crate::facts::Shape;
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::settings::{self, CLUSTER, Flag, REPRODUCTION, With};
+#[cfg(feature = "laboratory")]
+use quorate_types::settings::REPRODUCTION;
+use quorate_types::settings::{self, CLUSTER, Flag, With};
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
