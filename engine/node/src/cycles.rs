@@ -26,8 +26,12 @@ mod x86_64 {
     const INVARIANT_TSC: u32 = 1 << 8;
 
     /// Returns whether the counter has the same constant rate on all cores, independently of their frequency.
+    // Newer compilers know that the function is safe; the oldest supported one does not.
+    #[allow(unused_unsafe)]
     pub fn is_constant() -> bool {
-        __cpuid(HIGHEST_LEAF).eax >= POWER_LEAF && __cpuid(POWER_LEAF).edx & INVARIANT_TSC != 0
+        // SAFETY: every processor of this architecture has the instruction.
+        let registers = |leaf| unsafe { (__cpuid(leaf).eax, __cpuid(leaf).edx) };
+        registers(HIGHEST_LEAF).0 >= POWER_LEAF && registers(POWER_LEAF).1 & INVARIANT_TSC != 0
     }
 
     pub fn cycles() -> u64 {

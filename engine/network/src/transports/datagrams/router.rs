@@ -102,16 +102,17 @@ impl Router {
             machine(id).filter(|machine| home != from && machine.name() == Some(name))?;
             Some(Route::Detour(id, Detour { from, home, proofs: self.greeter.proofs(now, from, name) }))
         };
-        match owner {
-            Some(id) => Route::To(id),
-            None if let Some(detour) = elsewhere() => detour,
-            None if accepts => match self.greeter.greet(now, from, packet) {
-                Welcome::Ignore => Route::Drop,
-                Welcome::Answer(answer) => Route::Answer(answer),
-                Welcome::Refuse(why, answer) => Route::Refuse(why, answer),
-                Welcome::Begin => Route::Begin,
-            },
-            None => Route::Drop,
+        if let Some(route) = owner.map(Route::To).or_else(elsewhere) {
+            return route;
+        }
+        if !accepts {
+            return Route::Drop;
+        }
+        match self.greeter.greet(now, from, packet) {
+            Welcome::Ignore => Route::Drop,
+            Welcome::Answer(answer) => Route::Answer(answer),
+            Welcome::Refuse(why, answer) => Route::Refuse(why, answer),
+            Welcome::Begin => Route::Begin,
         }
     }
 }
