@@ -1,10 +1,10 @@
-// Links to files outside of the book lead to the repository.
-const book = new URL(path_to_root || ".", window.location.href);
+// Links to files outside of the book lead to the repository, where the book is the directory `docs`.
+const root = new URL(path_to_root || ".", window.location.href).pathname;
+const page = new URL(window.location.pathname.slice(root.length), "https://repository.invalid/docs/");
 for (const link of document.querySelectorAll("main a[href]")) {
-  const written = link.getAttribute("href");
-  const here = new URL(written, window.location.href);
-  if (here.origin === book.origin && !here.pathname.startsWith(book.pathname)) {
-    const outside = here.pathname.slice(book.pathname.replace(/[^/]+\/$/, "").length);
-    link.href = "https://github.com/quorate/quorate/blob/main/" + outside.replace(/\.html$/, ".md") + here.hash;
+  const target = new URL(link.getAttribute("href"), page);
+  if (target.host === page.host && !target.pathname.startsWith("/docs/")) {
+    const file = target.pathname.replace(/\.html$/, ".md");
+    link.href = "https://github.com/quorate/quorate/blob/main" + file + target.hash;
   }
 }

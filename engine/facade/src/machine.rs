@@ -61,8 +61,8 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, postcard::Error>
 /// The adapter between a state machine and the engine.
 struct Typed<S>(State<S>);
 
-/// The state, shared with snapshots that are being encoded. The first command after one takes it back, or a copy. An
-/// `Arc` alone would cost every command an atomic operation.
+/// State of the machine, shared with the snapshots being encoded. The first command after a snapshot takes it back, or
+/// a copy while the snapshot needs it. With an `Arc` alone, every command would cost an atomic operation.
 enum State<S> {
     Own(Box<S>),
     Shared(Arc<S>),
@@ -118,7 +118,7 @@ pub fn register<S: StateMachine>() -> Result<ApplicationKind, Error> {
     Ok(ApplicationKind::register(factory::<S>())?)
 }
 
-/// Appends what is encoded to a buffer.
+/// Output of an encoder that appends to a buffer.
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl Flavor for Appended<'_> {
@@ -144,7 +144,7 @@ pub(crate) fn append(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(),
     postcard::serialize_with_flavor(value, Appended(buffer))
 }
 
-/// Appends a reply. One that cannot be encoded ends every replica alike, as a panic in `apply` does.
+/// Appends a reply. A reply that cannot be encoded ends every replica, like a panic in `apply`.
 fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
     append(outcome, result).expect("a reply of a state machine can be encoded");
 }

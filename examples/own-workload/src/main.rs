@@ -38,7 +38,7 @@ impl Workload for Transfers {
 
     fn next(&mut self, _client: ClientId, payload: &mut Vec<u8>) {
         self.moved += 1;
-        // Two steps through the accounts that meet each pair.
+        // Neither step shares a factor with the number of accounts, so each account pays and is paid.
         let (from, to) = (self.moved * 7 % ACCOUNTS, self.moved * 13 % ACCOUNTS);
         let (from, to) = (format!("account-{from}"), format!("account-{to}"));
         Transfers::encode(&Entry::Transfer { from, to, amount: 1 }, payload);

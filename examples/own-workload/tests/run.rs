@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn transfers_are_executed_and_the_money_stays() {
+fn the_load_is_measured_and_an_account_is_read() {
     let output = Command::new(env!("CARGO_BIN_EXE_own-workload")).arg("1").output().expect("the program runs");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));

@@ -11,8 +11,8 @@
 //! - The commands of a slot that is given up are forgotten, not proposed again.
 //! - A replica without the PRE-PREPARE takes no part in a slot, even if it sees that the others prepare it.
 //!
-//! One thing differs from the paper, as in the whole protocol: the primary's PRE-PREPARE is its PREPARE, so a backup has
-//! both or neither.
+//! One thing differs from the paper, as in the whole protocol: the primary's PRE-PREPARE is its PREPARE, so a backup
+//! has both or neither.
 
 use super::engine::{counting, take_block};
 use super::message::{PbftMessage, PrePrepare, Turn};
@@ -310,7 +310,7 @@ impl PhasesEngine {
         }
     }
 
-    /// Executes the decided block that all others before it have been given up for.
+    /// Executes the decided block once all slots before it are executed or given up.
     fn try_execute(&mut self, turn: &mut Turn<'_>) {
         let slot = turn.committed().next();
         let Some(digest) = self.slots.get(&slot).filter(|entry| entry.decided).and_then(|entry| entry.accepted) else {
@@ -342,9 +342,9 @@ impl Protocol for PhasesEngine {
     const FACTS: Facts = Facts {
         name: "pbft-phases",
         title: "PBFT's three phases",
-        essence: "The three phases of PBFT and nothing else, to measure what lost messages do to them: no view change, no \
-                  checkpoint, nothing sent again. A slot that is not decided has failed, and replicas execute different \
-                  commands.",
+        essence: "The three phases of PBFT and nothing else, to measure what lost messages do to them: no view change, \
+                  no checkpoint, nothing sent again. A slot that is not decided has failed, and replicas execute \
+                  different commands.",
         shape: Shape::Slots,
         bound_by: Bond::Slot,
         timeouts_carry_certificates: false,
