@@ -67,7 +67,11 @@ fn equal_parameters_connect() {
     }
 }
 
-/// Lets two machines communicate, with their timers; every `lost`th packet is lost.
+/// How long [`meet`] loses packets.
+const LOSSY_MS: u64 = 1_500;
+
+/// Lets two machines communicate for ten seconds, with their timers; until [`LOSSY_MS`], every `lost`th packet is lost. It
+/// must end: where a flight has `lost` packets, a regular loss can hit the same packet of every repetition.
 fn meet(kind: ChannelKind, one: &ChannelConfig, other: &ChannelConfig, lost: usize) -> [Vec<Output>; 2] {
     let machine = |end: &ChannelConfig, side| {
         let nonce = end.nonce().expect("randomness");
@@ -77,7 +81,7 @@ fn meet(kind: ChannelKind, one: &ChannelConfig, other: &ChannelConfig, lost: usi
     let mut said = [Vec::new(), Vec::new()];
     let (mut now, mut count) = (Time::from_millis(1), 0);
     let mut on_the_way: Vec<(usize, Bytes)> = Vec::new();
-    for round in 0..200 {
+    for round in 0..500 {
         for at in 0..2 {
             let mut out = Vec::new();
             for (to, packet) in std::mem::take(&mut on_the_way) {
@@ -96,7 +100,7 @@ fn meet(kind: ChannelKind, one: &ChannelConfig, other: &ChannelConfig, lost: usi
                     Output::Packet(packet) => {
                         count += 1;
                         assert!(packet.len() <= 1_232, "a packet of {} bytes", packet.len());
-                        if count % lost != 0 {
+                        if count % lost != 0 || now > Time::from_millis(LOSSY_MS) {
                             on_the_way.push((1 - at, packet));
                         }
                     }
