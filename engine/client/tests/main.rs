@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod authenticated_replies;
 mod cluster;
 mod comparison;
 mod config;
@@ -7,7 +8,6 @@ mod echo;
 mod load_core;
 mod parts;
 mod reach;
-mod seals;
 mod session;
 mod throttle;
 mod workload;

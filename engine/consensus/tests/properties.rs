@@ -297,7 +297,7 @@ fn source() -> impl Strategy<Value = Source> {
         Just(Source::Unnamed),
         any::<u16>().prop_map(|peer| Source::Peer(ReplicaId(peer))),
         any::<u16>().prop_map(|peer| Source::Spreader(ReplicaId(peer))),
-        (number(), number()).prop_map(|(crowd, link)| Source::Client { crowd, link }),
+        (number(), number()).prop_map(|(source_group, link)| Source::Client { source_group, link }),
     ]
 }
 

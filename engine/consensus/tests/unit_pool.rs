@@ -405,12 +405,12 @@ fn spreaders_and_own_clients_have_equal_parts_of_a_block() {
     for (at, need) in needs.into_iter().enumerate() {
         (0..100).for_each(|number| _ = pool.offer(bundle(1000 * at as u64 + number, 1, 10), need));
     }
-    let own = pool.oldest_pending(40).iter().filter(|bundle| pool.crowd_of(&bundle.digest()).is_some()).count();
+    let own = pool.oldest_pending(40).iter().filter(|bundle| pool.source_group_of(&bundle.digest()).is_some()).count();
     assert_eq!(own, 10);
 }
 
-fn from(crowd: u64, link: u64) -> Need {
-    Need::Offered(Source::Client { crowd, link })
+fn from(source_group: u64, link: u64) -> Need {
+    Need::Offered(Source::Client { source_group, link })
 }
 
 /// Returns the position of a bundle in the order of proposals.
@@ -443,7 +443,7 @@ fn closed_links_share_a_lane() {
     let mut pool = pool(10_000, 1 << 26);
     for number in 0..1000 {
         assert_eq!(pool.offer(bundle(1 + number, 100, 0), from(1, number)), Offered::New);
-        pool.leave(Source::Client { crowd: 1, link: number });
+        pool.leave(Source::Client { source_group: 1, link: number });
         pool.invariants();
     }
     let honest = bundle(0, 1, 0);
@@ -506,7 +506,7 @@ fn relays_of_all_peers_share_as_one_link() {
         });
     }
     let first = pool.oldest_pending(90);
-    let clients = first.iter().filter(|bundle| pool.crowd_of(&bundle.digest()).is_some()).count();
+    let clients = first.iter().filter(|bundle| pool.source_group_of(&bundle.digest()).is_some()).count();
     assert!((58..=62).contains(&clients), "{clients} of 90 bundles are of the two links");
 }
 
@@ -574,15 +574,15 @@ proptest! {
     fn lanes_lose_no_bundle(steps in collection::vec((0..6u8, 0..4u64, 0..3u64), 1..300)) {
         let mut pool = pool(1 << 20, 1 << 30);
         let mut waiting: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
-        for (number, (step, link, crowd)) in (0..).zip(steps) {
-            let key = crowd * 10 + link;
+        for (number, (step, link, source_group)) in (0..).zip(steps) {
+            let key = source_group * 10 + link;
             match step {
                 0..=2 => {
-                    pool.offer(bundle(number, 1 + number % 7, link as usize), from(crowd, key));
+                    pool.offer(bundle(number, 1 + number % 7, link as usize), from(source_group, key));
                     waiting.insert(number, (key, true));
                 }
                 3 => {
-                    pool.leave(Source::Client { crowd, link: key });
+                    pool.leave(Source::Client { source_group, link: key });
                     waiting.values_mut().filter(|(of, _)| *of == key).for_each(|(_, ordered)| *ordered = false);
                 }
                 4 => {

@@ -6,14 +6,14 @@
 //! keys: [`Identity`] and [`Identities`].
 //!
 //! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] requires it, and a [`BundleVerifier`]
-//! verifies them. The replicas of a process share [`SharedVerdicts`] on them. A [`ReplySealer`] authenticates a
+//! verifies them. The replicas of a process share [`SharedVerdicts`] on them. A [`ReplyAuthenticator`] authenticates a
 //! replica's replies if [`ReplyAuthentication`] requires it, and a client's [`ReplyVerifier`] verifies them.
 //!
 //! A signature covers a [`Statement`](quorate_types::Statement), a [bundle's
-//! statement](quorate_types::Bundle::statement), that of [replies](quorate_types::sealed::reply_statement), a link's
-//! challenge or a handshake's transcript. Each of these begins with a tag of its kind and the cluster, so no signature
-//! has two meanings. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every
-//! certificate and bundle.
+//! statement](quorate_types::Bundle::statement), that of
+//! [replies](quorate_types::authenticated_replies::reply_statement), a link's challenge or a handshake's transcript.
+//! Each of these begins with a tag of its kind and the cluster, so no signature has two meanings. Ed25519 follows
+//! ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
 
 mod admission;
 mod agreement;
@@ -63,7 +63,7 @@ pub use introduction::{Challenges, proves_key};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use profile::{AuthProfile, Authentication, MacKeys};
-pub use replies::{ReplyAuthentication, ReplyFault, ReplyKey, ReplySealer, ReplyVerifier, check_signed_replies};
+pub use replies::{ReplyAuthentication, ReplyAuthenticator, ReplyFault, ReplyKey, ReplyVerifier, check_signed_replies};
 pub use scheme::{Claim, Effort, Proofs, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
 pub use tasks::{AssembleTask, Assembled, FEW_SIGNATURES, Verified, VerifyTask};

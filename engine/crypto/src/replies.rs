@@ -15,9 +15,9 @@ use crate::keyring::Keyring;
 use crate::mac::{MacKey, X25519_BYTES, equal_codes, x25519};
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::Bytes;
+use quorate_types::authenticated_replies::{AuthenticatedReplies, reply_statement};
 use quorate_types::command::CLIENT_CODE_BYTES;
 use quorate_types::meter::{Primitive, measured};
-use quorate_types::sealed::{SealedReplies, reply_statement};
 use quorate_types::{
     ClientId, ClientRequest, Committee, DecodeError, Digest, EpochId, Member, ReplicaId, ReplicaReply, choice,
     decode_message, encode_message,
@@ -50,7 +50,7 @@ impl ReplyAuthentication {
     }
 
     /// Returns the length of an authenticator in this scheme. A MAC is for one client only.
-    pub fn seal_bytes(scheme: SchemeKind) -> usize {
+    pub fn authenticator_bytes(scheme: SchemeKind) -> usize {
         match scheme.profile().has_public_keys_only() {
             true => scheme.profile().signature_bytes(1),
             false => CLIENT_CODE_BYTES,
@@ -59,21 +59,21 @@ impl ReplyAuthentication {
 }
 
 /// Creates one replica's authenticators.
-pub struct ReplySealer {
+pub struct ReplyAuthenticator {
     epoch: EpochId,
     me: ReplicaId,
-    way: Sealing,
+    way: Authentication,
 }
 
-enum Sealing {
+enum Authentication {
     Signature(KeyPair),
-    Codes { scheme: SchemeKind, tag: TagFunction, secret: Zeroizing<[u8; X25519_BYTES]>, identity_key: Bytes },
+    Macs { scheme: SchemeKind, tag: TagFunction, secret: Zeroizing<[u8; X25519_BYTES]>, identity_key: Bytes },
 }
 
 /// MAC key for one client.
 pub struct ReplyKey(MacKey);
 
-impl ReplySealer {
+impl ReplyAuthenticator {
     /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is the
     /// scheme of MACs.
     ///
@@ -88,17 +88,17 @@ impl ReplySealer {
         committee: &Committee,
         me: ReplicaId,
         keys: &ReplicaKeys,
-    ) -> Result<Option<ReplySealer>, CryptoError> {
+    ) -> Result<Option<ReplyAuthenticator>, CryptoError> {
         let ReplicaKeys { identity, voting } = keys;
         let way = match kind {
             ReplyAuthentication::Channel => return Ok(None),
             ReplyAuthentication::Signature => {
                 voting.check(KeyRole::Voting, voting.kind(), committee, me)?;
-                Sealing::Signature(voting.clone())
+                Authentication::Signature(voting.clone())
             }
             ReplyAuthentication::Mac => {
                 identity.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
-                Sealing::Codes {
+                Authentication::Macs {
                     scheme: mac_scheme,
                     tag: function_of(mac_scheme),
                     secret: agreement_secret(identity),
@@ -106,18 +106,18 @@ impl ReplySealer {
                 }
             }
         };
-        Ok(Some(ReplySealer { epoch: committee.epoch, me, way }))
+        Ok(Some(ReplyAuthenticator { epoch: committee.epoch, me, way }))
     }
 
     /// Returns whether authenticators are MACs, for which each client's key must be known.
     pub fn needs_keys(&self) -> bool {
-        matches!(self.way, Sealing::Codes { .. })
+        matches!(self.way, Authentication::Macs { .. })
     }
 
     /// Agrees on the MAC key for a client, which takes about 40 us. `None` if authenticators are signatures, the
     /// client's id is not derived from this credential, or the key is unusable.
     pub fn key_of(&self, client: ClientId, credential: &[u8]) -> Option<ReplyKey> {
-        let Sealing::Codes { scheme, secret, identity_key, .. } = &self.way else { return None };
+        let Authentication::Macs { scheme, secret, identity_key, .. } = &self.way else { return None };
         if ClientId::of_key(credential).owner() != client.owner() {
             return None;
         }
@@ -128,11 +128,11 @@ impl ReplySealer {
     }
 
     /// Authenticates replies with this digest; `None` if authenticators are MACs and there is no key.
-    pub fn seal(&self, client: ClientId, key: Option<&ReplyKey>, replies: &Digest) -> Option<Bytes> {
+    pub fn authenticate(&self, client: ClientId, key: Option<&ReplyKey>, replies: &Digest) -> Option<Bytes> {
         let statement = reply_statement(&self.epoch, self.me, client, replies);
         match &self.way {
-            Sealing::Signature(voting) => Some(voting.sign(&statement)),
-            Sealing::Codes { tag, .. } => key.map(|ReplyKey(key)| {
+            Authentication::Signature(voting) => Some(voting.sign(&statement)),
+            Authentication::Macs { tag, .. } => key.map(|ReplyKey(key)| {
                 Bytes::copy_from_slice(&measured(Primitive::Mac, 1, || tag(&key[..], &statement)))
             }),
         }
@@ -146,7 +146,7 @@ pub enum ReplyFault {
     Malformed(#[from] DecodeError),
     /// The frame has no authenticator.
     #[error("the reply carries no {0}; help: set `reply_authentication` alike on all replicas and clients")]
-    Unsealed(&'static str),
+    Unauthenticated(&'static str),
     /// The authenticator is not the replica's for this client and these replies.
     #[error(
         "the {0} of the reply is not the replica's for this client; help: compare `cluster`, `faults`, the members' keys, \
@@ -159,15 +159,15 @@ pub enum ReplyFault {
 pub struct ReplyVerifier {
     client: ClientId,
     epoch: EpochId,
-    way: Opening,
+    way: Verification,
     /// Message to send before queries, so that replicas can create MACs.
     introduction: Option<Bytes>,
 }
 
-enum Opening {
+enum Verification {
     Signature(Keyring),
     /// The keys, in the order of the replicas.
-    Codes(TagFunction, Vec<MacKey>),
+    Macs(TagFunction, Vec<MacKey>),
 }
 
 impl ReplyVerifier {
@@ -187,11 +187,11 @@ impl ReplyVerifier {
     ) -> Result<Option<ReplyVerifier>, CryptoError> {
         let (way, introduction) = match kind {
             ReplyAuthentication::Channel => return Ok(None),
-            ReplyAuthentication::Signature => (Opening::Signature(Keyring::new(scheme, committee)?), None),
+            ReplyAuthentication::Signature => (Verification::Signature(Keyring::new(scheme, committee)?), None),
             ReplyAuthentication::Mac => {
                 let (key, credential) = client.key().ok_or(CryptoError::KeylessClient)?;
                 let introduction = encode_message(&ClientRequest::Introduce { credential });
-                (Opening::Codes(function_of(mac_scheme), keys(key, mac_scheme, committee)?), Some(introduction))
+                (Verification::Macs(function_of(mac_scheme), keys(key, mac_scheme, committee)?), Some(introduction))
             }
         };
         Ok(Some(ReplyVerifier { client: client.origin(), epoch: committee.epoch, way, introduction }))
@@ -199,7 +199,7 @@ impl ReplyVerifier {
 
     /// Returns whether authenticators are signatures, which can be shown to others.
     pub fn convinces_others(&self) -> bool {
-        matches!(self.way, Opening::Signature(_))
+        matches!(self.way, Verification::Signature(_))
     }
 
     /// Returns the message that must reach replicas before queries, if there is one.
@@ -220,37 +220,37 @@ impl ReplyVerifier {
         awaits: impl FnMut(&ReplicaReply) -> bool,
     ) -> Result<Vec<ReplicaReply>, ReplyFault> {
         let what = self.what();
-        if !SealedReplies::is_sealed(&frame) {
+        if !AuthenticatedReplies::is_authenticated(&frame) {
             return match decode_message(frame)? {
                 reply @ (ReplicaReply::Status { .. }
                 | ReplicaReply::Challenge { .. }
                 | ReplicaReply::Unanswered { .. }
                 | ReplicaReply::Compared { .. }
                 | ReplicaReply::FrameTooLong { .. }) => Ok(vec![reply]),
-                _ => Err(ReplyFault::Unsealed(what)),
+                _ => Err(ReplyFault::Unauthenticated(what)),
             };
         }
-        let sealed = SealedReplies::decode(frame)?;
-        if sealed.replies.iter().any(awaits) && !self.verify(from, &sealed) {
+        let authenticated = AuthenticatedReplies::decode(frame)?;
+        if authenticated.replies.iter().any(awaits) && !self.verify(from, &authenticated) {
             return Err(ReplyFault::Forged(what));
         }
-        Ok(sealed.replies)
+        Ok(authenticated.replies)
     }
 
     fn what(&self) -> &'static str {
         match self.way {
-            Opening::Signature(_) => "signature",
-            Opening::Codes(..) => "code",
+            Verification::Signature(_) => "signature",
+            Verification::Macs(..) => "code",
         }
     }
 
-    fn verify(&self, from: ReplicaId, sealed: &SealedReplies) -> bool {
-        let statement = reply_statement(&self.epoch, from, self.client, &sealed.digest);
+    fn verify(&self, from: ReplicaId, authenticated: &AuthenticatedReplies) -> bool {
+        let statement = reply_statement(&self.epoch, from, self.client, &authenticated.digest);
         match &self.way {
-            Opening::Signature(keyring) => is_signed(keyring, from, &statement, &sealed.seal),
-            Opening::Codes(tag, keys) => keys.get(from.index()).is_some_and(|key| {
+            Verification::Signature(keyring) => is_signed(keyring, from, &statement, &authenticated.authenticator),
+            Verification::Macs(tag, keys) => keys.get(from.index()).is_some_and(|key| {
                 let code = measured(Primitive::Mac, 1, || tag(&key[..], &statement));
-                sealed.seal.len() == code.len() && equal_codes(&sealed.seal, &code)
+                authenticated.authenticator.len() == code.len() && equal_codes(&authenticated.authenticator, &code)
             }),
         }
     }
@@ -269,8 +269,8 @@ fn keys(client: &KeyPair, scheme: SchemeKind, committee: &Committee) -> Result<V
     committee.replicas().zip(&committee.members).map(of_member).collect()
 }
 
-fn is_signed(keyring: &Keyring, replica: ReplicaId, statement: &[u8], seal: &[u8]) -> bool {
-    keyring.is_member(replica) && keyring.verify(replica, statement, seal)
+fn is_signed(keyring: &Keyring, replica: ReplicaId, statement: &[u8], authenticator: &[u8]) -> bool {
+    keyring.is_member(replica) && keyring.verify(replica, statement, authenticator)
 }
 
 /// Checks a frame of signed replies that a client kept. This needs only the committee's voting keys.
@@ -289,13 +289,13 @@ pub fn check_signed_replies(
     client: ClientId,
     frame: Bytes,
 ) -> Result<Vec<ReplicaReply>, ReplyFault> {
-    if !SealedReplies::is_sealed(&frame) {
-        return Err(ReplyFault::Unsealed("signature"));
+    if !AuthenticatedReplies::is_authenticated(&frame) {
+        return Err(ReplyFault::Unauthenticated("signature"));
     }
-    let sealed = SealedReplies::decode(frame)?;
-    let statement = reply_statement(keyring.epoch(), replica, client, &sealed.digest);
-    match is_signed(keyring, replica, &statement, &sealed.seal) {
-        true => Ok(sealed.replies),
+    let authenticated = AuthenticatedReplies::decode(frame)?;
+    let statement = reply_statement(keyring.epoch(), replica, client, &authenticated.digest);
+    match is_signed(keyring, replica, &statement, &authenticated.authenticator) {
+        true => Ok(authenticated.replies),
         false => Err(ReplyFault::Forged("signature")),
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::common::{keys, nowhere, subject};
 use quorate_crypto::{
-    ClientIdentity, Crypto, MacKeys, ReplicaKeys, ReplyAuthentication, ReplySealer, ReplyVerifier, SchemeKind,
+    ClientIdentity, Crypto, MacKeys, ReplicaKeys, ReplyAuthentication, ReplyAuthenticator, ReplyVerifier, SchemeKind,
     genesis_differences,
 };
 use quorate_types::{
-    Attachment, Certificate, Committee, Digest, Domain, EpochId, Genesis, Height, Member, Quorum, ReplicaId,
-    ReplicaReply, Results, SealedReplies, Vote, encode_message,
+    Attachment, AuthenticatedReplies, Certificate, Committee, Digest, Domain, EpochId, Genesis, Height, Member, Quorum,
+    ReplicaId, ReplicaReply, Results, Vote, encode_message,
 };
 use std::collections::BTreeMap;
 
@@ -95,12 +95,13 @@ fn replies_are_valid(from: &Committee, at: &Committee) -> Vec<ReplyAuthenticatio
     let client = ClientIdentity::from_seed(&at.cluster, [7; 32]);
     let executed = ReplicaReply::Executed { bundle: Digest([1; 32]), height: Height(1), results: Results::bare() };
     let is_valid = |kind: &ReplyAuthentication| {
-        let sealer = ReplySealer::new(*kind, MACS, from, SENDER, &keys(KIND, SENDER.0)).unwrap().unwrap();
+        let authenticator = ReplyAuthenticator::new(*kind, MACS, from, SENDER, &keys(KIND, SENDER.0)).unwrap().unwrap();
         let verifier = ReplyVerifier::new(*kind, &client, KIND, MACS, at).unwrap().unwrap();
-        let key = sealer.key_of(client.origin(), &quorate_crypto::KeyPair::from_seed(KIND, [7; 32]).public_key());
+        let key =
+            authenticator.key_of(client.origin(), &quorate_crypto::KeyPair::from_seed(KIND, [7; 32]).public_key());
         let replies = [encode_message(&executed)];
-        let seal = |digest: &Digest| sealer.seal(client.origin(), key.as_ref(), digest).unwrap();
-        let frame = SealedReplies::encode(&mut Default::default(), &replies, seal);
+        let authenticate = |digest: &Digest| authenticator.authenticate(client.origin(), key.as_ref(), digest).unwrap();
+        let frame = AuthenticatedReplies::encode(&mut Default::default(), &replies, authenticate);
         verifier.open(SENDER, frame, |_| true).is_ok()
     };
     [ReplyAuthentication::Signature, ReplyAuthentication::Mac].into_iter().filter(is_valid).collect()

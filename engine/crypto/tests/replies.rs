@@ -3,12 +3,12 @@
 use crate::common::{cluster, committee, key, keys};
 use bytes::Bytes;
 use quorate_crypto::{
-    ClientAuthentication, ClientIdentity, CryptoError, KeyPair, Keyring, ReplicaKeys, ReplyAuthentication, ReplyFault,
-    ReplyKey, ReplySealer, ReplyVerifier, SchemeKind, certify, check_signed_replies,
+    ClientAuthentication, ClientIdentity, CryptoError, KeyPair, Keyring, ReplicaKeys, ReplyAuthentication,
+    ReplyAuthenticator, ReplyFault, ReplyKey, ReplyVerifier, SchemeKind, certify, check_signed_replies,
 };
 use quorate_types::{
-    ClientId, ClusterId, Committee, Digest, Encoder, EpochId, Height, ReplicaId, ReplicaReply, Results, SealedReplies,
-    encode_message,
+    AuthenticatedReplies, ClientId, ClusterId, Committee, Digest, Encoder, EpochId, Height, ReplicaId, ReplicaReply,
+    Results, encode_message,
 };
 
 const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
@@ -38,14 +38,14 @@ fn client(number: u8, cluster: &ClusterId) -> ClientIdentity {
     ClientIdentity::from_seed(cluster, [number + 1; 32])
 }
 
-fn sealer(way: Way, committee: &Committee, me: u16) -> ReplySealer {
-    let sealer = ReplySealer::new(way.kind, way.codes, committee, ReplicaId(me), &keys(way.scheme, me));
-    sealer.expect("the keys are the replica's").expect("replies have seals")
+fn authenticator(way: Way, committee: &Committee, me: u16) -> ReplyAuthenticator {
+    let authenticator = ReplyAuthenticator::new(way.kind, way.codes, committee, ReplicaId(me), &keys(way.scheme, me));
+    authenticator.expect("the keys are the replica's").expect("replies have authenticators")
 }
 
 fn verifier(way: Way, committee: &Committee, client: &ClientIdentity) -> ReplyVerifier {
     let verifier = ReplyVerifier::new(way.kind, client, way.scheme, way.codes, committee);
-    verifier.expect("the members' keys are sound").expect("replies have seals")
+    verifier.expect("the members' keys are sound").expect("replies have authenticators")
 }
 
 /// The credential of the client with this number.
@@ -62,19 +62,24 @@ fn replies(first: u8) -> Vec<ReplicaReply> {
     vec![executed(first), executed(first + 1), ReplicaReply::Busy { bundle: Digest([9; 32]), retry_after_ms: 3 }]
 }
 
-fn seal(sealer: &ReplySealer, client: ClientId, key: Option<&ReplyKey>, replies: &[ReplicaReply]) -> Bytes {
+fn authenticate(
+    authenticator: &ReplyAuthenticator,
+    client: ClientId,
+    key: Option<&ReplyKey>,
+    replies: &[ReplicaReply],
+) -> Bytes {
     let encoded: Vec<Bytes> = replies.iter().map(encode_message).collect();
-    SealedReplies::encode(&mut Encoder::default(), &encoded, |digest| {
-        sealer.seal(client, key, digest).expect("there is a key if one is needed")
+    AuthenticatedReplies::encode(&mut Encoder::default(), &encoded, |digest| {
+        authenticator.authenticate(client, key, digest).expect("there is a key if one is needed")
     })
 }
 
 /// Authenticates the replies of replica `me` of a committee to the client with this number.
-fn sealed(way: Way, committee: &Committee, me: u16, number: u8, replies: &[ReplicaReply]) -> Bytes {
-    let (sealer, id) = (sealer(way, committee, me), client(number, &committee.cluster).origin());
-    let key = sealer.key_of(id, &credential(number));
-    assert_eq!(key.is_some(), sealer.needs_keys(), "{way:?}");
-    seal(&sealer, id, key.as_ref(), replies)
+fn authenticated(way: Way, committee: &Committee, me: u16, number: u8, replies: &[ReplicaReply]) -> Bytes {
+    let (authenticator, id) = (authenticator(way, committee, me), client(number, &committee.cluster).origin());
+    let key = authenticator.key_of(id, &credential(number));
+    assert_eq!(key.is_some(), authenticator.needs_keys(), "{way:?}");
+    authenticate(&authenticator, id, key.as_ref(), replies)
 }
 
 fn opens(verifier: &ReplyVerifier, from: u16, frame: &Bytes) -> Result<Vec<ReplicaReply>, ReplyFault> {
@@ -86,14 +91,14 @@ fn is_forged(verifier: &ReplyVerifier, from: u16, frame: &Bytes) -> bool {
 }
 
 #[test]
-fn a_client_accepts_the_seals_of_all_replicas() {
+fn a_client_accepts_the_authenticators_of_all_replicas() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let verifier = verifier(way, &committee, &client(1, &cluster()));
         for me in 0..SIZE {
             for count in 1..=3 {
                 let replies = &replies(5)[..count];
-                let frame = sealed(way, &committee, me, 1, replies);
+                let frame = authenticated(way, &committee, me, 1, replies);
                 assert_eq!(opens(&verifier, me, &frame).as_deref(), Ok(replies), "{way:?}");
             }
         }
@@ -103,22 +108,25 @@ fn a_client_accepts_the_seals_of_all_replicas() {
 }
 
 #[test]
-fn a_seal_is_good_for_one_replica_client_session_and_cluster() {
+fn an_authenticator_is_valid_for_one_replica_client_session_and_cluster() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let (mine, replies) = (client(1, &cluster()), replies(5));
         let verifier = verifier(way, &committee, &mine);
-        let good = sealed(way, &committee, 2, 1, &replies);
+        let good = authenticated(way, &committee, 2, 1, &replies);
         assert!(opens(&verifier, 2, &good).is_ok());
         assert!(is_forged(&verifier, 1, &good), "{way:?}: another replica passes it on as its own");
         assert!(is_forged(&verifier, SIZE, &good), "{way:?}: a stranger passes it on");
-        let anothers = sealed(way, &committee, 2, 3, &replies);
+        let anothers = authenticated(way, &committee, 2, 3, &replies);
         assert!(is_forged(&verifier, 2, &anothers), "{way:?}: for another client");
-        let (sealer, later) = (sealer(way, &committee, 2), mine.origin().with_session(1));
-        let key = sealer.key_of(later, &credential(1));
-        assert!(is_forged(&verifier, 2, &seal(&sealer, later, key.as_ref(), &replies)), "{way:?}: another session");
+        let (authenticator, later) = (authenticator(way, &committee, 2), mine.origin().with_session(1));
+        let key = authenticator.key_of(later, &credential(1));
+        assert!(
+            is_forged(&verifier, 2, &authenticate(&authenticator, later, key.as_ref(), &replies)),
+            "{way:?}: another session"
+        );
         let elsewhere = Committee { epoch: EpochId::of_name("another"), ..committee.clone() };
-        let abroad = sealed(way, &elsewhere, 2, 1, &replies);
+        let abroad = authenticated(way, &elsewhere, 2, 1, &replies);
         assert!(is_forged(&verifier, 2, &abroad), "{way:?}: from another cluster");
     }
 }
@@ -128,7 +136,7 @@ fn changed_and_truncated_frames_do_not_count() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let verifier = verifier(way, &committee, &client(1, &cluster()));
-        let good = sealed(way, &committee, 2, 1, &replies(5));
+        let good = authenticated(way, &committee, 2, 1, &replies(5));
         for at in 0..good.len() {
             let mut changed = good.to_vec();
             changed[at] ^= 1;
@@ -141,25 +149,25 @@ fn changed_and_truncated_frames_do_not_count() {
 
 /// The length of an authenticator precedes it: authenticators of wrong lengths are neither accepted nor cause a panic.
 #[test]
-fn seals_of_any_length_are_refused() {
+fn authenticators_of_any_length_are_refused() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let verifier = verifier(way, &committee, &client(1, &cluster()));
         let encoded = [encode_message(&replies(5)[0])];
         for length in [0, 1, 15, 16, 17, 31, 32, 48, 63, 64, 65, 256, 4096] {
-            let frame = SealedReplies::encode(&mut Encoder::default(), &encoded, |_| vec![0; length].into());
+            let frame = AuthenticatedReplies::encode(&mut Encoder::default(), &encoded, |_| vec![0; length].into());
             assert!(is_forged(&verifier, 0, &frame), "{way:?}: {length} bytes");
         }
     }
 }
 
 #[test]
-fn replies_without_a_seal_and_of_another_kind_do_not_count() {
+fn replies_without_an_authenticator_or_of_another_kind_do_not_count() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let verifier = verifier(way, &committee, &client(1, &cluster()));
         let plain = encode_message(&replies(5)[0]);
-        assert!(matches!(opens(&verifier, 0, &plain), Err(ReplyFault::Unsealed(_))), "{way:?}");
+        assert!(matches!(opens(&verifier, 0, &plain), Err(ReplyFault::Unauthenticated(_))), "{way:?}");
         let status = ReplicaReply::Status { id: 1, json: Bytes::from_static(b"{}") };
         assert_eq!(opens(&verifier, 0, &encode_message(&status)).as_deref(), Ok(&[status][..]), "{way:?}");
         for other in ways()
@@ -167,7 +175,7 @@ fn replies_without_a_seal_and_of_another_kind_do_not_count() {
             .filter(|other| (other.kind, other.scheme, other.codes) != (way.kind, way.scheme, way.codes))
         {
             let members = self::committee(other.scheme, SIZE);
-            let frame = sealed(other, &members, 0, 1, &replies(5));
+            let frame = authenticated(other, &members, 0, 1, &replies(5));
             assert!(is_forged(&verifier, 0, &frame), "{way:?} takes {other:?}");
         }
     }
@@ -179,7 +187,7 @@ fn what_nobody_waits_for_is_not_verified() {
     let way = ways()[0];
     let committee = committee(way.scheme, SIZE);
     let verifier = verifier(way, &committee, &client(1, &cluster()));
-    let frame = sealed(way, &committee, 2, 1, &replies(5));
+    let frame = authenticated(way, &committee, 2, 1, &replies(5));
     let awaited = ReplicaReply::Busy { bundle: Digest([9; 32]), retry_after_ms: 3 };
     assert!(verifier.open(ReplicaId(1), frame.clone(), |_| false).is_ok());
     let last_is_awaited = verifier.open(ReplicaId(1), frame, |reply| *reply == awaited);
@@ -192,7 +200,7 @@ fn signed_replies_convince_others_and_codes_do_not() {
         let committee = committee(way.scheme, SIZE);
         let keyring = Keyring::new(way.scheme, &committee).unwrap();
         let (mine, replies) = (client(1, &cluster()).origin(), replies(5));
-        let frame = sealed(way, &committee, 2, 1, &replies);
+        let frame = authenticated(way, &committee, 2, 1, &replies);
         let checked = |replica, client| check_signed_replies(&keyring, ReplicaId(replica), client, frame.clone());
         match way.kind {
             ReplyAuthentication::Signature => assert_eq!(checked(2, mine).as_deref(), Ok(&replies[..])),
@@ -202,7 +210,7 @@ fn signed_replies_convince_others_and_codes_do_not() {
         assert_eq!(checked(SIZE, mine), Err(ReplyFault::Forged("signature")));
         assert_eq!(checked(2, mine.with_session(1)), Err(ReplyFault::Forged("signature")));
         let plain = check_signed_replies(&keyring, ReplicaId(2), mine, encode_message(&replies[0]));
-        assert_eq!(plain, Err(ReplyFault::Unsealed("signature")));
+        assert_eq!(plain, Err(ReplyFault::Unauthenticated("signature")));
     }
 }
 
@@ -211,15 +219,15 @@ fn a_code_needs_the_clients_own_credential() {
     for codes in CODES {
         let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, codes };
         let committee = committee(way.scheme, SIZE);
-        let (sealer, mine) = (sealer(way, &committee, 0), client(1, &cluster()).origin());
+        let (authenticator, mine) = (authenticator(way, &committee, 0), client(1, &cluster()).origin());
         for wrong in [credential(2), Bytes::new(), credential(1).slice(..31)] {
-            assert!(sealer.key_of(mine, &wrong).is_none(), "{codes}: {wrong:?}");
+            assert!(authenticator.key_of(mine, &wrong).is_none(), "{codes}: {wrong:?}");
         }
-        assert!(sealer.seal(mine, None, &Digest::ZERO).is_none());
+        assert!(authenticator.authenticate(mine, None, &Digest::ZERO).is_none());
         let off_curve = Bytes::from(vec![2; 32]);
-        assert!(sealer.key_of(ClientId::of_key(&off_curve), &off_curve).is_none(), "{codes}: not a point");
+        assert!(authenticator.key_of(ClientId::of_key(&off_curve), &off_curve).is_none(), "{codes}: not a point");
         let small = Bytes::from([&[1][..], &[0; 31]].concat());
-        assert!(sealer.key_of(ClientId::of_key(&small), &small).is_none(), "{codes}: a point of small order");
+        assert!(authenticator.key_of(ClientId::of_key(&small), &small).is_none(), "{codes}: a point of small order");
     }
 }
 
@@ -232,12 +240,15 @@ fn certified_clients_have_codes_too() {
     let public_key: [u8; 32] = pair.public_key()[..].try_into().unwrap();
     let certificate: [u8; 64] = certify(&certifier, &cluster(), &public_key)[..].try_into().unwrap();
     let identity = ClientIdentity::of_run(&cluster(), pair, Some(&certificate)).unwrap();
-    let (sealer, verifier) = (sealer(way, &committee, 0), verifier(way, &committee, &identity));
+    let (authenticator, verifier) = (authenticator(way, &committee, 0), verifier(way, &committee, &identity));
     let shown = [&public_key[..], &certificate[..]].concat();
-    let key = sealer.key_of(identity.origin(), &shown).expect("the id is derived from the credential");
-    let frame = seal(&sealer, identity.origin(), Some(&key), &replies(5));
+    let key = authenticator.key_of(identity.origin(), &shown).expect("the id is derived from the credential");
+    let frame = authenticate(&authenticator, identity.origin(), Some(&key), &replies(5));
     assert_eq!(opens(&verifier, 0, &frame).as_deref(), Ok(&replies(5)[..]));
-    assert!(sealer.key_of(identity.origin(), &public_key).is_none(), "the key alone is another client's credential");
+    assert!(
+        authenticator.key_of(identity.origin(), &public_key).is_none(),
+        "the key alone is another client's credential"
+    );
 }
 
 #[test]
@@ -245,10 +256,10 @@ fn wrong_keys_are_refused_at_once() {
     let committee = committee(SchemeKind::ED25519, SIZE);
     for kind in [ReplyAuthentication::Signature, ReplyAuthentication::Mac] {
         let strangers: ReplicaKeys = keys(SchemeKind::ED25519, SIZE);
-        let sealer = ReplySealer::new(kind, CODES[0], &committee, ReplicaId(0), &strangers);
-        assert!(matches!(sealer, Err(CryptoError::KeyMismatch { .. })), "{kind}");
-        let sealer = ReplySealer::new(kind, CODES[0], &committee, ReplicaId(SIZE), &strangers);
-        assert!(matches!(sealer, Err(CryptoError::Stranger { .. })), "{kind}");
+        let authenticator = ReplyAuthenticator::new(kind, CODES[0], &committee, ReplicaId(0), &strangers);
+        assert!(matches!(authenticator, Err(CryptoError::KeyMismatch { .. })), "{kind}");
+        let authenticator = ReplyAuthenticator::new(kind, CODES[0], &committee, ReplicaId(SIZE), &strangers);
+        assert!(matches!(authenticator, Err(CryptoError::Stranger { .. })), "{kind}");
     }
     let keyless = ClientIdentity::generate(ClientAuthentication::None, &cluster()).unwrap();
     let make =

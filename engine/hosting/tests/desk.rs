@@ -29,7 +29,7 @@ impl ClientLinks for Links {
     type Reply = ReplicaReply;
 
     fn source(&self, link: u8) -> Source {
-        Source::Client { crowd: 0, link: link.into() }
+        Source::Client { source_group: 0, link: link.into() }
     }
 
     fn is_congested(&self, _: u8) -> bool {

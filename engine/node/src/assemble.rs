@@ -12,7 +12,7 @@ use crate::laboratory::{self, ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
-use crate::seals::Seals;
+use crate::reply_sender::ReplySender;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor, Parallelism};
@@ -20,7 +20,8 @@ use quorate_consensus::Protocol;
 use quorate_consensus::replica::MakeReplica;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
-    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,
+    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplyAuthenticator, SchemeKind,
+    SharedVerdicts,
 };
 use quorate_hosting::desk::{BundleLimits, Desk, DeskParts};
 use quorate_hosting::recording::{Header, Recorder};
@@ -141,7 +142,7 @@ pub(crate) fn assemble(
         states,
         executor: executor(config, &committee),
         desk: desk(config, committee.cluster, for_clients.codes, shared, salt)?,
-        writer: ReplyWriter::new(Seals::new(for_clients.sealer)),
+        writer: ReplyWriter::new(ReplySender::new(for_clients.authenticator)),
         observer,
         settings: config.settings(),
         payload_path: config.reproduction().payload_path,
@@ -211,7 +212,7 @@ struct LoadedKeys {
 struct ClientSide {
     /// For clients that authenticate themselves by MACs.
     codes: Option<ReplicaCodes>,
-    sealer: Option<ReplySealer>,
+    authenticator: Option<ReplyAuthenticator>,
 }
 
 fn load_keys(
@@ -221,7 +222,7 @@ fn load_keys(
     shared: Option<&Shared>,
 ) -> Result<LoadedKeys, CryptoError> {
     let (replies, me) = (config.reply_authentication, config.replica);
-    let sealer = ReplySealer::new(replies, config.mac_scheme, committee, me, &keys)?;
+    let authenticator = ReplyAuthenticator::new(replies, config.mac_scheme, committee, me, &keys)?;
     let ReplicaKeys { identity, voting } = keys;
     let macs = match config.auth_profile.votes_by_mac() {
         true => Some(MacKeys::new(config.mac_scheme, committee, config.replica, &identity)?),
@@ -246,7 +247,7 @@ fn load_keys(
         Some(macs) => crypto.with_macs(macs),
         None => crypto,
     };
-    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { codes, sealer } })
+    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { codes, authenticator } })
 }
 
 fn executor(config: &NodeConfig, committee: &Committee) -> Executor {

@@ -1,7 +1,7 @@
 //! The links of a replica's clients, and its state, as used by the clients' desk.
 
 use crate::network::{Frame, Network};
-use crate::seals::Seals;
+use crate::reply_sender::ReplySender;
 use bytes::Bytes;
 use quorate_applications::Executor;
 use quorate_consensus::data::pool::Source;
@@ -24,13 +24,13 @@ pub(crate) type NodeDesk = Desk<LinkId, WaitingFrame, Bytes, BundleVerifier>;
 
 /// Encodes and authenticates replies.
 pub(crate) struct ReplyWriter {
-    pub seals: Seals,
+    pub sender: ReplySender,
     encoder: Encoder,
 }
 
 impl ReplyWriter {
-    pub fn new(seals: Seals) -> ReplyWriter {
-        ReplyWriter { seals, encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES) }
+    pub fn new(sender: ReplySender) -> ReplyWriter {
+        ReplyWriter { sender, encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES) }
     }
 }
 
@@ -45,7 +45,7 @@ impl<M: Message> ClientLinks for Links<'_, M> {
     type Reply = Bytes;
 
     fn source(&self, link: LinkId) -> Source {
-        Source::Client { crowd: self.network.crowd(link), link: link.0 }
+        Source::Client { source_group: self.network.source_group(link), link: link.0 }
     }
 
     fn is_congested(&self, link: LinkId) -> bool {
@@ -90,11 +90,11 @@ impl<M: Message> ClientLinks for Links<'_, M> {
     }
 
     fn repeat(&mut self, link: LinkId, reply: Bytes) -> u64 {
-        self.writer.seals.send(&mut **self.network, link, reply)
+        self.writer.sender.send(&mut **self.network, link, reply)
     }
 
     fn authenticates(&self) -> bool {
-        self.writer.seals.are_used()
+        self.writer.sender.are_used()
     }
 
     fn deliver(&mut self, link: LinkId, reply: Bytes, times: usize) {
@@ -104,7 +104,7 @@ impl<M: Message> ClientLinks for Links<'_, M> {
 
     fn deliver_together(&mut self, link: LinkId, replies: Vec<Bytes>, times: usize) {
         replies.iter().for_each(|reply| stages::sent(MessageKind::Reply, reply.len()));
-        self.writer.seals.send_of_block(&mut **self.network, link, replies, times);
+        self.writer.sender.send_of_block(&mut **self.network, link, replies, times);
     }
 }
 

@@ -77,7 +77,7 @@ impl<P: Protocol> Host<P> {
             ClientRequest::Introduce { credential } => Some(&credential[..]),
             _ => None,
         };
-        credential.map_or(0, |credential| self.devices.writer.seals.introduce(link, credential))
+        credential.map_or(0, |credential| self.devices.writer.sender.introduce(link, credential))
     }
 
     /// Begins to verify the bundles of a round. Without other threads, verifies them here.

@@ -315,7 +315,7 @@ impl<P: Protocol> Host<P> {
                 match remote {
                     Remote::Operator(_) => {}
                     Remote::Client(client) => {
-                        self.devices.writer.seals.connected(client, link);
+                        self.devices.writer.sender.connected(client, link);
                         self.devices.desk.connected(client, link);
                     }
                     Remote::Replica(replica) => {
@@ -329,7 +329,7 @@ impl<P: Protocol> Host<P> {
             }
             Arrival::Disconnected { link, remote, why } => {
                 if let Remote::Client(client) = remote {
-                    self.devices.writer.seals.disconnected(link);
+                    self.devices.writer.sender.disconnected(link);
                     self.devices.desk.disconnected(client, link);
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });

@@ -110,7 +110,7 @@ impl Observer for LogObserver {
             FetchesState { .. } | ReceivesState { .. } | AdoptedState { .. } => {
                 emit!(INFO, "state", replica, left_out, event);
             }
-            RecordingFull | Unwise(_) => emit!(WARN, "replica", replica, left_out, event),
+            RecordingFull | ConfigWarning(_) => emit!(WARN, "replica", replica, left_out, event),
             Recording(_) | Stopped { .. } => emit!(INFO, "replica", replica, left_out, event),
         }
     }

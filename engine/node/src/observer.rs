@@ -76,7 +76,7 @@ pub enum NodeEvent {
     /// A replica has contradicted itself, but its votes prove nothing to others.
     Hearsay(Evidence),
     /// The configuration is valid, but a setting is inadvisable.
-    Unwise(ConfigFault),
+    ConfigWarning(ConfigFault),
     /// The replica has stopped as requested.
     Stopped { height: Height },
 }
@@ -122,7 +122,7 @@ impl fmt::Display for NodeEvent {
                 write!(f, "may have voted in views up to {up_to}, so it does not vote in them; takes part again later")
             }
             NodeEvent::TakesPart(view) => write!(f, "votes again from view {view} on"),
-            NodeEvent::Unwise(fault) => write!(f, "{fault}"),
+            NodeEvent::ConfigWarning(fault) => write!(f, "{fault}"),
             NodeEvent::Recording(path) => write!(f, "recording to {}", path.display()),
             NodeEvent::RecordingFull => f.write_str("the recording ends: it has reached its size limit"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),

@@ -29,7 +29,7 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     let path = directory.join(&config.key_file);
     let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &passphrases)?;
     descriptors::check(&config)?;
-    config.unwise().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::Unwise(fault)));
+    config.warnings().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::ConfigWarning(fault)));
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, Attachment::Listen(None), None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);

@@ -407,7 +407,7 @@ fn unwise_settings_are_named_with_the_better_choice() {
         let mut config = four();
         change(&mut config);
         config.validate().expect("it is valid all the same");
-        config.unwise().iter().map(ToString::to_string).collect::<Vec<_>>()
+        config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let only = |change: &dyn Fn(&mut NodeConfig)| match &said(change)[..] {
         [one] => one.clone(),

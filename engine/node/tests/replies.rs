@@ -9,7 +9,7 @@ use quorate_crypto::{
 };
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{
-    Bundle, ClientRequest, Height, ReplicaId, ReplicaReply, ReplicaThreads, SealedReplies, decode_message,
+    AuthenticatedReplies, Bundle, ClientRequest, Height, ReplicaId, ReplicaReply, ReplicaThreads, decode_message,
     encode_message,
 };
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ fn identity(cluster: &EmbeddedCluster, id: u8) -> ClientIdentity {
 
 fn verifier(cluster: &EmbeddedCluster, way: Way, id: u8) -> ReplyVerifier {
     let made = ReplyVerifier::new(way.kind, &identity(cluster, id), way.scheme, way.codes, cluster.committee());
-    made.expect("the members' keys are sound").expect("replies have seals")
+    made.expect("the members' keys are sound").expect("replies have authenticators")
 }
 
 /// A client that panics at a frame without a valid authenticator.
@@ -74,7 +74,7 @@ fn introduce(client: &mut TestClient) {
 }
 
 #[test]
-fn everything_that_a_client_counts_is_sealed() {
+fn everything_that_a_client_counts_is_authenticated() {
     for way in WAYS {
         // Replica 2 has a network thread, which signs, and replica 3 an additional thread that verifies.
         let cluster = start_with(&template(way), |config| {
@@ -127,7 +127,7 @@ fn replies_of_a_block_to_one_client_share_a_signature_that_convinces_others() {
     for (replica, frame) in &client.frames {
         let replies = check_signed_replies(&keyring, *replica, client.id(), frame.clone()).expect("it is signed");
         most = most.max(replies.len());
-        assert_eq!(SealedReplies::decode(frame.clone()).expect("it is sealed").seal.len(), 64);
+        assert_eq!(AuthenticatedReplies::decode(frame.clone()).expect("it is authenticated").authenticator.len(), 64);
         let other = ReplicaId((replica.0 + 1) % REPLICAS as u16);
         assert!(check_signed_replies(&keyring, other, client.id(), frame.clone()).is_err());
     }
@@ -156,10 +156,11 @@ fn without_a_key_there_is_no_code() {
 }
 
 #[test]
-fn a_client_that_expects_no_seals_is_told_what_to_do() {
+fn a_client_that_expects_no_authenticators_gets_help() {
     let replies = [encode_message(&ReplicaReply::Height { id: 1, height: Height(2) })];
-    let frame = SealedReplies::encode(&mut quorate_types::Encoder::default(), &replies, |_| Bytes::from(vec![0; 16]));
-    let error = decode_message::<ReplicaReply>(frame).expect_err("it is sealed").to_string();
+    let frame =
+        AuthenticatedReplies::encode(&mut quorate_types::Encoder::default(), &replies, |_| Bytes::from(vec![0; 16]));
+    let error = decode_message::<ReplicaReply>(frame).expect_err("it is authenticated").to_string();
     assert!(error.contains("set `reply_authentication` as on the replicas"), "{error}");
 }
 

@@ -160,7 +160,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     {
         output::report(&format!("warning: {warning}"));
     }
-    for fault in net.configs[0].unwise() {
+    for fault in net.configs[0].warnings() {
         output::report(&format!("warning: {fault}"));
     }
     Ok(())

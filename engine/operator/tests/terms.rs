@@ -32,7 +32,7 @@ fn a_client_names_the_key_that_differs_with_both_values() {
 #[test]
 fn a_client_that_cannot_open_the_replies_names_the_key() {
     for kind in ["signature", "mac"] {
-        let mut net = Net::written("terms-sealed", &["--reply-authentication", kind]);
+        let mut net = Net::written("terms-authenticated", &["--reply-authentication", kind]);
         net.start(0..REPLICAS);
         net.put("before");
         let dir = client(&net, "away", set("reply_authentication", "\"channel\""));

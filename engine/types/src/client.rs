@@ -255,9 +255,9 @@ impl ResultsBuilder {
     }
 }
 
-/// Kind of a frame of [authenticated replies](crate::SealedReplies), among the kinds of replies. Kind 3 was an answer
-/// that did not identify its query.
-pub(crate) const SEALED_KIND: u8 = 7;
+/// Kind of a frame of [authenticated replies](crate::AuthenticatedReplies), among the kinds of replies. Kind 3 was an
+/// answer that did not identify its query.
+pub(crate) const AUTHENTICATED_KIND: u8 = 7;
 
 /// Message from a replica to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -332,7 +332,7 @@ wire! {
         },
         12 = FrameTooLong { bytes: u32["length of a frame"], max_bytes: u32["maximum length of a frame"] },
     } by hand |out, input| {} {
-        SEALED_KIND => {
+        AUTHENTICATED_KIND => {
             Err(input.invalid("replica reply", "it is authenticated; help: set `reply_authentication` as on the replicas"))
         }
     }

@@ -5,6 +5,7 @@
 //! [`codec`] and covered by hashes and signatures. [`files`] replaces files atomically for all crates.
 
 pub mod address;
+pub mod authenticated_replies;
 pub mod batch;
 pub mod bitset;
 pub mod block;
@@ -31,7 +32,6 @@ pub mod meter;
 pub mod parameters;
 pub mod quorum;
 mod replica_threads;
-pub mod sealed;
 pub mod settings;
 pub mod stages;
 pub mod state;
@@ -42,6 +42,7 @@ pub mod time;
 mod wire;
 
 pub use address::{Address, AddressError};
+pub use authenticated_replies::AuthenticatedReplies;
 pub use batch::BatchSize;
 pub use bitset::Signers;
 pub use block::Block;
@@ -64,7 +65,6 @@ pub use quorum::Quorum;
 pub use replica_threads::{
     MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads, ReplicaWork,
 };
-pub use sealed::SealedReplies;
 pub use state::Manifest;
 pub use status::{Settings, Status, ThreadTimes};
 pub use time::Time;

@@ -64,7 +64,7 @@ tags! {
     /// A query identified by an answer.
     QUESTION = b"qQ01",
     /// Replies that are authenticated together.
-    SEALED_REPLIES = b"qR01",
+    AUTHENTICATED_REPLIES = b"qR01",
     /// A file with a state.
     SNAPSHOT = b"qS02",
     /// A whole certificate, in a cache.

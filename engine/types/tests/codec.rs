@@ -128,7 +128,7 @@ const FINGERPRINTS: &[(&str, &str)] = &[
     ("results", "04325922700cb8b6"),
     ("request", "76c86c1f80adf827"),
     ("reply", "c2fa3794374cf84c"),
-    ("sealed", "b7d21aa7d168d404"),
+    ("authenticated", "b7d21aa7d168d404"),
     ("optional", "63db229a00735eed"),
     ("shared", "92d290f9e18cfe77"),
 ];
@@ -151,7 +151,7 @@ wire_types! {
     results: Results = crate::common::results();
     request: ClientRequest = crate::common::request();
     reply: ReplicaReply = crate::common::reply();
-    sealed: SealedReplies = crate::common::sealed();
+    authenticated: AuthenticatedReplies = crate::common::authenticated();
     optional: Option<Vote> = crate::common::optional_vote();
     shared: Arc<Block> = crate::common::block().prop_map(Arc::new);
 }

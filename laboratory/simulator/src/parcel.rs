@@ -2,8 +2,8 @@
 
 use crate::trace::{checksum, mix};
 use quorate_consensus::{Envelope, Message};
+use quorate_types::authenticated_replies::AUTHENTICATED_OVERHEAD_BYTES;
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::sealed::SEALED_OVERHEAD_BYTES;
 use quorate_types::{Bundle, Encoder, Lane, ReplicaReply, Wire};
 use std::sync::Arc;
 
@@ -59,9 +59,9 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum, bytes: frame(bytes), body: Body::Replies(vec![reply]) }
     }
 
-    /// Creates a message of replies with one authentication of `seal_bytes` bytes for all of them.
-    pub fn sealed(replies: Vec<Arc<ReplicaReply>>, seal_bytes: usize) -> Parcel<M> {
-        let (mut bytes, mut checksum) = (SEALED_OVERHEAD_BYTES + seal_bytes, 0);
+    /// Creates a message of replies with one authentication of `authenticator_bytes` bytes for all of them.
+    pub fn sealed(replies: Vec<Arc<ReplicaReply>>, authenticator_bytes: usize) -> Parcel<M> {
+        let (mut bytes, mut checksum) = (AUTHENTICATED_OVERHEAD_BYTES + authenticator_bytes, 0);
         for reply in &replies {
             let (of_reply, sum) = size_of_reply(reply);
             // The version is encoded once for the whole message.

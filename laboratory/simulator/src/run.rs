@@ -327,7 +327,7 @@ pub(crate) fn node<P: Protocol>(
         limits: BundleLimits { commands: spec.consensus.batch.max_commands(), bytes: spec.consensus.batch_bytes },
         models_clients,
         reply: spec.reply,
-        seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
+        authenticator_bytes: spec.reply_seals.map(ReplyAuthentication::authenticator_bytes),
         stages: spec.stages,
         behaviour,
         salt,

@@ -285,7 +285,7 @@ impl Stub for Scripted {
         Ok(())
     }
 
-    fn crowd(&self, link: LinkId) -> u64 {
+    fn source_group(&self, link: LinkId) -> u64 {
         link.0
     }
 }

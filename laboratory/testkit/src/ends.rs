@@ -263,7 +263,7 @@ impl Channel for Masked {
         plain.extend_from_slice(&opened);
         Ok(())
     }
-    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
+    fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
         outgoing.extend(plain.iter().map(|byte| byte ^ MASK));
     }
     fn is_transparent(&self) -> bool {

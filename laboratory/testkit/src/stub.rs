@@ -15,7 +15,7 @@ pub trait Stub: Send {
     /// # Errors
     /// As defined by the test.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
-    fn crowd(&self, _link: LinkId) -> u64 {
+    fn source_group(&self, _link: LinkId) -> u64 {
         0
     }
     fn is_connected(&self, _replica: ReplicaId) -> bool {
@@ -41,8 +41,8 @@ impl<S: Stub> Transport for Stubbed<S> {
         false
     }
     fn vouch(&mut self, _: LinkId, _: bool) {}
-    fn crowd(&self, link: LinkId) -> u64 {
-        self.0.crowd(link)
+    fn source_group(&self, link: LinkId) -> u64 {
+        self.0.source_group(link)
     }
     fn close(&mut self, _: LinkId, _: String) {}
     fn is_connected(&self, replica: ReplicaId) -> bool {

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use quorate_client::{ClientConfig, connect};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
-    BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyKey,
-    ReplySealer, SchemeKind,
+    BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyAuthenticator,
+    ReplyKey, SchemeKind,
 };
 use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_network::transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, ClusterId, Digest, Encoder, Height, Member, Outcome, Parameters, Quorum,
-    ReplicaId, ReplicaReply, Results, SealedReplies, Status, ThreadTimes, View, decode_message, encode_message,
+    AuthenticatedReplies, Bundle, ClientId, ClientRequest, ClusterId, Digest, Encoder, Height, Member, Outcome,
+    Parameters, Quorum, ReplicaId, ReplicaReply, Results, Status, ThreadTimes, View, decode_message, encode_message,
     question_digest,
 };
 use std::collections::BTreeMap;
@@ -41,9 +41,9 @@ pub enum Manner {
     /// Does not listen.
     Absent,
     /// Authenticates its replies for another client.
-    Missealed,
+    WrongSession,
     /// Authenticates nothing.
-    Unsealed,
+    Unauthenticated,
     /// Acknowledges without results.
     Acknowledges,
     /// Answers another query, as if an attacker had sent it under the client's number.
@@ -62,11 +62,11 @@ pub struct EchoCluster {
 
 impl EchoCluster {
     pub fn start(manners: &[Manner]) -> EchoCluster {
-        EchoCluster::sealing(manners, ReplyAuthentication::Channel)
+        EchoCluster::authenticating(manners, ReplyAuthentication::Channel)
     }
 
     /// Starts replicas that authenticate their replies.
-    pub fn sealing(manners: &[Manner], replies: ReplyAuthentication) -> EchoCluster {
+    pub fn authenticating(manners: &[Manner], replies: ReplyAuthentication) -> EchoCluster {
         let scheme = SchemeKind::ED25519;
         let keys: Vec<ReplicaKeys> =
             (0..manners.len()).map(|at| ReplicaKeys::from_seed(scheme, [at as u8 + 1; 32])).collect();
@@ -85,7 +85,8 @@ impl EchoCluster {
             committee.replicas().zip(keys).zip(listeners.into_iter().zip(manners))
         {
             if *manner != Manner::Absent {
-                let sealer = ReplySealer::new(replies, SchemeKind::HMAC_SHA256, &committee, replica, &keys).unwrap();
+                let authenticator =
+                    ReplyAuthenticator::new(replies, SchemeKind::HMAC_SHA256, &committee, replica, &keys).unwrap();
                 let channels = ChannelConfig {
                     kind: ChannelKind::PLAIN,
                     cluster: committee.cluster,
@@ -98,7 +99,7 @@ impl EchoCluster {
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, LinkConfig::default()).unwrap();
-                cluster.spawn(replica, *manner, transport, committee.cluster, sealer);
+                cluster.spawn(replica, *manner, transport, committee.cluster, authenticator);
             }
         }
         cluster
@@ -110,7 +111,7 @@ impl EchoCluster {
         manner: Manner,
         transport: TcpTransport,
         cluster: ClusterId,
-        sealer: Option<ReplySealer>,
+        authenticator: Option<ReplyAuthenticator>,
     ) {
         self.wakers.push(transport.waker());
         let stop = self.stop.clone();
@@ -119,7 +120,7 @@ impl EchoCluster {
             replica,
             manner,
             verifier,
-            sealer,
+            authenticator,
             keys: BTreeMap::new(),
             seen: BTreeMap::new(),
             void_sequence: None,
@@ -148,7 +149,7 @@ struct Echo {
     replica: ReplicaId,
     manner: Manner,
     verifier: BundleVerifier,
-    sealer: Option<ReplySealer>,
+    authenticator: Option<ReplyAuthenticator>,
     /// MAC keys by client.
     keys: BTreeMap<ClientId, ReplyKey>,
     seen: BTreeMap<Digest, ()>,
@@ -167,7 +168,7 @@ impl Echo {
                 let request = decode_message(frame).unwrap();
                 self.introduce(client, &request);
                 if let Some(reply) = self.answer(request) {
-                    transport.send(link, self.seal(client, encode_message(&reply)));
+                    transport.send(link, self.authenticate(client, encode_message(&reply)));
                 }
             }
         }
@@ -182,18 +183,24 @@ impl Echo {
             ClientRequest::Introduce { credential } => Some(&credential[..]),
             _ => authenticator.map(|authenticator| authenticator.public_key),
         };
-        if let Some(key) = self.sealer.as_ref().zip(credential).and_then(|(sealer, shown)| sealer.key_of(client, shown))
+        if let Some(key) = self
+            .authenticator
+            .as_ref()
+            .zip(credential)
+            .and_then(|(authenticator, shown)| authenticator.key_of(client, shown))
         {
             self.keys.insert(client, key);
         }
     }
 
-    fn seal(&self, client: ClientId, reply: Bytes) -> Bytes {
-        let Some(sealer) = self.sealer.as_ref().filter(|_| self.manner != Manner::Unsealed) else { return reply };
-        let client_named = if self.manner == Manner::Missealed { client.with_session(77) } else { client };
-        SealedReplies::encode(&mut Encoder::default(), &[reply], |digest| {
-            let seal = sealer.seal(client_named, self.keys.get(&client), digest);
-            seal.expect("a client introduces itself before it asks for anything")
+    fn authenticate(&self, client: ClientId, reply: Bytes) -> Bytes {
+        let Some(authenticator) = self.authenticator.as_ref().filter(|_| self.manner != Manner::Unauthenticated) else {
+            return reply;
+        };
+        let client_named = if self.manner == Manner::WrongSession { client.with_session(77) } else { client };
+        AuthenticatedReplies::encode(&mut Encoder::default(), &[reply], |digest| {
+            let tag = authenticator.authenticate(client_named, self.keys.get(&client), digest);
+            tag.expect("a client introduces itself before it asks for anything")
         })
     }
 

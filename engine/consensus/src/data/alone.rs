@@ -49,7 +49,7 @@ enum Whose {
 
 fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
     let digest = bundle.digest();
-    let address = pool.crowd_of(&digest).map(Whose::Address);
+    let address = pool.source_group_of(&digest).map(Whose::Address);
     address
         .or_else(|| pool.spreader_of(&digest).map(Whose::Spreader))
         .unwrap_or_else(|| Whose::Key(bundle.origin().owner()))

@@ -49,7 +49,7 @@ pub enum Source {
     Spreader(ReplicaId),
     Client {
         /// The source group: the address or network of the link, of which a client cannot easily obtain many.
-        crowd: u64,
+        source_group: u64,
         link: u64,
     },
 }
@@ -93,7 +93,7 @@ pub(crate) enum Exit {
 
 struct Lane {
     source: Source,
-    crowd: u32,
+    source_group: u32,
     /// Neither its first nor its last ticket is void.
     queue: VecDeque<Ticket>,
     /// Virtual time at which the first bundle starts.
@@ -120,7 +120,7 @@ impl Lane {
 
 /// Identity of a source group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum CrowdKey {
+enum SourceGroupKey {
     /// Sources that are neither clients nor spreaders.
     #[default]
     Rest,
@@ -130,8 +130,8 @@ enum CrowdKey {
 }
 
 #[derive(Default)]
-struct Crowd {
-    key: CrowdKey,
+struct SourceGroup {
+    key: SourceGroupKey,
     lanes: u32,
     /// Number of lanes in which bundles are pending.
     busy: u64,
@@ -148,8 +148,8 @@ pub(crate) struct Lanes {
     by_source: BTreeMap<Source, u32>,
     /// The most recently used lane, cached because bundles of one link arrive consecutively.
     last: Option<(Source, u32)>,
-    crowds: Vec<Crowd>,
-    by_crowd: BTreeMap<CrowdKey, u32>,
+    source_groups: Vec<SourceGroup>,
+    by_source_group: BTreeMap<SourceGroupKey, u32>,
     /// Number of tickets issued to arriving bundles, and to returning bundles.
     arrived: u64,
     returned: u64,
@@ -169,8 +169,8 @@ impl Lanes {
             lanes: Vec::new(),
             by_source: BTreeMap::new(),
             last: None,
-            crowds: Vec::new(),
-            by_crowd: BTreeMap::new(),
+            source_groups: Vec::new(),
+            by_source_group: BTreeMap::new(),
             arrived: 0,
             returned: 0,
             clock: 0,
@@ -180,23 +180,23 @@ impl Lanes {
 
     /// Returns whether a client's link may add a bundle of `bytes` bytes, given the free space in the whole pool.
     pub fn have_room(&mut self, source: Source, bytes: usize, (free_bundles, free_bytes): (usize, usize)) -> bool {
-        let (lane, crowd) = self.lane_and_crowd(source);
-        let bundles_of_crowd = SHARE_OF_FREE * free_bundles;
-        let bytes_of_crowd = SHARE_OF_FREE * free_bytes;
-        crowd.bundles < bundles_of_crowd
-            && crowd.bytes + bytes <= bytes_of_crowd
-            && lane.bundles < SHARE_OF_FREE * (bundles_of_crowd - crowd.bundles)
-            && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_crowd - crowd.bytes)
+        let (lane, source_group) = self.lane_and_source_group(source);
+        let bundles_of_source_group = SHARE_OF_FREE * free_bundles;
+        let bytes_of_source_group = SHARE_OF_FREE * free_bytes;
+        source_group.bundles < bundles_of_source_group
+            && source_group.bytes + bytes <= bytes_of_source_group
+            && lane.bundles < SHARE_OF_FREE * (bundles_of_source_group - source_group.bundles)
+            && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_source_group - source_group.bytes)
     }
 
     /// Returns the lane with the most pending bytes in a source's group, if it has more than twice as many as the
     /// source would have with another `bytes` bytes.
     pub fn larger(&mut self, source: Source, bytes: usize) -> Option<usize> {
-        let (lane, _) = self.lane_and_crowd(source);
-        let (crowd, least) = (lane.crowd, 2 * (lane.bytes + bytes));
+        let (lane, _) = self.lane_and_source_group(source);
+        let (source_group, least) = (lane.source_group, 2 * (lane.bytes + bytes));
         let lanes = self.lanes.iter().zip(0..).filter_map(|(lane, at)| Some((lane.as_ref()?, at)));
-        let of_crowd = lanes.filter(|(lane, _)| lane.crowd == crowd && lane.bytes > least);
-        of_crowd.max_by_key(|(lane, _)| lane.bytes).map(|(_, at)| at)
+        let of_source_group = lanes.filter(|(lane, _)| lane.source_group == source_group && lane.bytes > least);
+        of_source_group.max_by_key(|(lane, _)| lane.bytes).map(|(_, at)| at)
     }
 
     /// Returns the slot of the last bundle in a lane.
@@ -234,13 +234,13 @@ impl Lanes {
         put: fn(&mut VecDeque<Ticket>, Ticket),
     ) -> Place {
         let clock = self.clock;
-        let (lane, crowd) = self.lane_and_crowd(source);
+        let (lane, source_group) = self.lane_and_source_group(source);
         if lane.bundles == 0 {
-            crowd.busy += 1;
+            source_group.busy += 1;
             lane.start = lane.start.max(clock);
         }
-        (lane.bundles, crowd.bundles) = (lane.bundles + 1, crowd.bundles + 1);
-        (lane.bytes, crowd.bytes) = (lane.bytes + bytes, crowd.bytes + bytes);
+        (lane.bundles, source_group.bundles) = (lane.bundles + 1, source_group.bundles + 1);
+        (lane.bytes, source_group.bytes) = (lane.bytes + bytes, source_group.bytes + bytes);
         lane.cost += u64::from(ticket.cost);
         put(&mut lane.queue, ticket);
         self.waiting += 1;
@@ -267,7 +267,7 @@ impl Lanes {
         let lane = self.lanes[place.lane as usize].as_mut().expect("a lane exists while bundles are pending in it");
         let at = position(&lane.queue, place);
         let cost = std::mem::take(&mut lane.queue[at].cost);
-        let (start, at_crowd) = (lane.start, lane.crowd);
+        let (start, at_source_group) = (lane.start, lane.source_group);
         (lane.bundles, lane.bytes, lane.cost) = (lane.bundles - 1, lane.bytes - bytes, lane.cost - u64::from(cost));
         lane.trim();
         let emptied = lane.bundles == 0;
@@ -276,12 +276,12 @@ impl Lanes {
             self.clock = self.clock.max(start);
         }
         if exit != Exit::Free || bug!(ChargedForOthers) {
-            let end = start.saturating_add(u64::from(cost).saturating_mul(self.weight(at_crowd)));
+            let end = start.saturating_add(u64::from(cost).saturating_mul(self.weight(at_source_group)));
             self.lanes[place.lane as usize].as_mut().expect("it was just used").start = end;
         }
-        let crowd = &mut self.crowds[at_crowd as usize];
-        (crowd.bundles, crowd.bytes) = (crowd.bundles - 1, crowd.bytes - bytes);
-        crowd.busy -= u64::from(emptied);
+        let source_group = &mut self.source_groups[at_source_group as usize];
+        (source_group.bundles, source_group.bytes) = (source_group.bundles - 1, source_group.bytes - bytes);
+        source_group.busy -= u64::from(emptied);
         self.waiting -= 1;
         if emptied && closed {
             self.remove(place.lane);
@@ -291,14 +291,15 @@ impl Lanes {
     /// Returns the factor by which bundles of a source group end later than their cost alone implies. Bundles that
     /// peers relay, or that arrived with blocks, together have the share of one link of the address with the most busy
     /// links: their owner is unknown, and a client must gain nothing by sending its bundles through peers.
-    fn weight(&self, crowd: u32) -> u64 {
-        let crowd = &self.crowds[crowd as usize];
-        match crowd.key {
-            CrowdKey::Rest => {
-                let others = self.crowds.iter().filter(|other| other.lanes > 0 && other.key != CrowdKey::Rest);
-                crowd.busy * others.map(|other| other.busy).max().unwrap_or_default().max(1)
+    fn weight(&self, source_group: u32) -> u64 {
+        let source_group = &self.source_groups[source_group as usize];
+        match source_group.key {
+            SourceGroupKey::Rest => {
+                let others =
+                    self.source_groups.iter().filter(|other| other.lanes > 0 && other.key != SourceGroupKey::Rest);
+                source_group.busy * others.map(|other| other.busy).max().unwrap_or_default().max(1)
             }
-            _ => crowd.busy,
+            _ => source_group.busy,
         }
     }
 
@@ -308,12 +309,14 @@ impl Lanes {
             return false;
         }
         let clock = self.clock;
-        let (other, _) = self.lane_and_crowd(source);
-        let (start, cost, idle, crowd) = (other.start.max(clock), other.cost, other.bundles == 0, other.crowd);
-        let weight = self.weight(crowd).max(1) + u64::from(idle && self.crowds[crowd as usize].busy > 0);
+        let (other, _) = self.lane_and_source_group(source);
+        let (start, cost, idle, source_group) =
+            (other.start.max(clock), other.cost, other.bundles == 0, other.source_group);
+        let weight =
+            self.weight(source_group).max(1) + u64::from(idle && self.source_groups[source_group as usize].busy > 0);
         let then = start.saturating_add(cost.saturating_mul(weight));
         let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
-        let weight = self.weight(lane.crowd);
+        let weight = self.weight(lane.source_group);
         let ahead = lane.queue.iter().take_while(|ticket| ticket.number != place.ticket.get());
         let mut start = lane.start;
         for (examined, ticket) in ahead.enumerate() {
@@ -331,7 +334,7 @@ impl Lanes {
     /// Handles the loss of a link. Returns the slots of the bundles in its lane, and the source for which to
     /// [push](Lanes::push) them again. The lane is removed once it is empty.
     pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<u32>)> {
-        let Source::Client { crowd, .. } = source else { return None };
+        let Source::Client { source_group, .. } = source else { return None };
         let at = *self.by_source.get(&source)?;
         let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
         if lane.bundles == 0 {
@@ -339,11 +342,11 @@ impl Lanes {
             return None;
         }
         // From now on it is removed as soon as it is empty, like the lane for closed links.
-        lane.source = Source::Client { crowd, link: GONE };
+        lane.source = Source::Client { source_group, link: GONE };
         let slots = lane.queue.iter().filter(|ticket| ticket.cost > 0).map(|ticket| ticket.slot).collect();
         self.by_source.remove(&source);
         self.last = None;
-        Some((Source::Client { crowd, link: GONE }, slots))
+        Some((Source::Client { source_group, link: GONE }, slots))
     }
 
     /// Returns the slot of the next bundle to propose.
@@ -358,14 +361,15 @@ impl Lanes {
         self.ahead.clear();
         self.lanes.clear();
         self.by_source.clear();
-        self.crowds.clear();
-        self.by_crowd.clear();
+        self.source_groups.clear();
+        self.by_source_group.clear();
         (self.last, self.waiting) = (None, 0);
     }
 
     /// Returns the slots of all pending bundles in proposal order.
     pub fn in_order(&self) -> InOrder<'_> {
-        let weights: Vec<u64> = (0..self.crowds.len() as u32).map(|crowd| self.weight(crowd)).collect();
+        let weights: Vec<u64> =
+            (0..self.source_groups.len() as u32).map(|source_group| self.weight(source_group)).collect();
         let heads = self.lanes.iter().zip(0..).filter_map(|(lane, at)| {
             let lane = lane.as_ref()?;
             Some(Reverse((lane.start, lane.queue.front()?.number, at, 0)))
@@ -381,11 +385,11 @@ impl Lanes {
             "every pending bundle is counted in its lane"
         );
         assert_eq!(
-            self.crowds.iter().map(|crowd| crowd.bundles).sum::<usize>(),
+            self.source_groups.iter().map(|source_group| source_group.bundles).sum::<usize>(),
             self.waiting,
             "every pending bundle is counted in its source group"
         );
-        let busy: u64 = self.crowds.iter().map(|crowd| crowd.busy).sum();
+        let busy: u64 = self.source_groups.iter().map(|source_group| source_group.busy).sum();
         assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "the count of busy lanes is correct");
         for lane in lanes() {
             let good = || lane.queue.iter().filter(|ticket| ticket.cost > 0);
@@ -401,7 +405,7 @@ impl Lanes {
         }
     }
 
-    fn lane_and_crowd(&mut self, source: Source) -> (&mut Lane, &mut Crowd) {
+    fn lane_and_source_group(&mut self, source: Source) -> (&mut Lane, &mut SourceGroup) {
         let at = match self.last {
             Some((last, at)) if last == source => at,
             _ => {
@@ -411,27 +415,32 @@ impl Lanes {
             }
         };
         let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
-        let crowd = &mut self.crowds[lane.crowd as usize];
-        (lane, crowd)
+        let source_group = &mut self.source_groups[lane.source_group as usize];
+        (lane, source_group)
     }
 
     fn open(&mut self, source: Source) -> u32 {
-        let key = source.crowd_key();
-        let crowd = self.by_crowd.get(&key).copied().unwrap_or_else(|| {
-            let free = self.crowds.iter().position(|crowd| crowd.lanes == 0).unwrap_or(self.crowds.len());
-            if free == self.crowds.len() {
-                self.crowds.push(Crowd::default());
+        let key = source.source_group_key();
+        let source_group = self.by_source_group.get(&key).copied().unwrap_or_else(|| {
+            let free = self
+                .source_groups
+                .iter()
+                .position(|source_group| source_group.lanes == 0)
+                .unwrap_or(self.source_groups.len());
+            if free == self.source_groups.len() {
+                self.source_groups.push(SourceGroup::default());
             }
-            self.crowds[free] = Crowd { key, ..Crowd::default() };
-            self.by_crowd.insert(key, free as u32);
+            self.source_groups[free] = SourceGroup { key, ..SourceGroup::default() };
+            self.by_source_group.insert(key, free as u32);
             free as u32
         });
-        self.crowds[crowd as usize].lanes += 1;
+        self.source_groups[source_group as usize].lanes += 1;
         let at = self.lanes.iter().position(Option::is_none).unwrap_or(self.lanes.len());
         if at == self.lanes.len() {
             self.lanes.push(None);
         }
-        self.lanes[at] = Some(Lane { source, crowd, queue: VecDeque::new(), start: 0, bundles: 0, bytes: 0, cost: 0 });
+        self.lanes[at] =
+            Some(Lane { source, source_group, queue: VecDeque::new(), start: 0, bundles: 0, bytes: 0, cost: 0 });
         self.by_source.insert(source, at as u32);
         at as u32
     }
@@ -441,10 +450,10 @@ impl Lanes {
         if self.by_source.get(&lane.source) == Some(&at) {
             self.by_source.remove(&lane.source);
         }
-        let crowd = &mut self.crowds[lane.crowd as usize];
-        crowd.lanes -= 1;
-        if crowd.lanes == 0 {
-            self.by_crowd.remove(&crowd.key);
+        let source_group = &mut self.source_groups[lane.source_group as usize];
+        source_group.lanes -= 1;
+        if source_group.lanes == 0 {
+            self.by_source_group.remove(&source_group.key);
         }
         self.last = None;
     }
@@ -466,9 +475,9 @@ fn numbered(ticket: u64) -> NonZeroU64 {
 
 impl Source {
     /// Returns the client's address, on which its share is based, or `None` if the source is not a client.
-    pub fn crowd(&self) -> Option<u64> {
+    pub fn source_group(&self) -> Option<u64> {
         match self {
-            Source::Client { crowd, .. } => Some(*crowd),
+            Source::Client { source_group, .. } => Some(*source_group),
             Source::Unnamed | Source::Peer(_) | Source::Spreader(_) => None,
         }
     }
@@ -476,16 +485,16 @@ impl Source {
     /// Returns the source of the bundles of a closed link.
     pub(crate) fn closed(self) -> Source {
         match self {
-            Source::Client { crowd, .. } => Source::Client { crowd, link: GONE },
+            Source::Client { source_group, .. } => Source::Client { source_group, link: GONE },
             other => other,
         }
     }
 
-    fn crowd_key(&self) -> CrowdKey {
+    fn source_group_key(&self) -> SourceGroupKey {
         match self {
-            Source::Client { crowd, .. } => CrowdKey::Address(*crowd),
-            Source::Spreader(peer) => CrowdKey::Spreader(*peer),
-            Source::Unnamed | Source::Peer(_) => CrowdKey::Rest,
+            Source::Client { source_group, .. } => SourceGroupKey::Address(*source_group),
+            Source::Spreader(peer) => SourceGroupKey::Spreader(*peer),
+            Source::Unnamed | Source::Peer(_) => SourceGroupKey::Rest,
         }
     }
 }
@@ -511,7 +520,7 @@ impl Iterator for InOrder<'_> {
         let Reverse((start, _, at, first)) = *head;
         let lane = self.lanes[at].as_ref().expect("an iteration removes no lane");
         let Ticket { slot, cost, .. } = lane.queue[first];
-        let end = start.saturating_add(u64::from(cost).saturating_mul(self.weights[lane.crowd as usize]));
+        let end = start.saturating_add(u64::from(cost).saturating_mul(self.weights[lane.source_group as usize]));
         let mut rest = (first + 1..).map_while(|next| Some((next, lane.queue.get(next)?)));
         match rest.find(|(_, ticket)| ticket.cost > 0) {
             Some((next, ticket)) => *head = Reverse((end, ticket.number, at, next)),

@@ -168,7 +168,7 @@ impl Pool {
             Need::Offered(source) => {
                 !self.is_crowded(size)
                     && !self.shares.is_used_up(need, size)
-                    && (source.crowd().is_none() || self.has_room_for(source, size))
+                    && (source.source_group().is_none() || self.has_room_for(source, size))
             }
             Need::Relayed(_) | Need::Spread(_) => {
                 !self.is_crowded(size) && (!self.shares.is_used_up(need, size) || bug!(RelaysUnbounded))
@@ -238,8 +238,8 @@ impl Pool {
     }
 
     /// Returns the address of the client's link on which a bundle arrived, if any.
-    pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
-        self.entries.get(digest)?.source.crowd()
+    pub fn source_group_of(&self, digest: &Digest) -> Option<u64> {
+        self.entries.get(digest)?.source.source_group()
     }
 
     /// Returns the peer that spread or relayed a bundle, if replicas spread bundles.
@@ -559,7 +559,7 @@ fn hasten(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
     match entry.place {
         _ if source == Source::Unnamed => {}
         Some(place) if lanes.would_gain(place, source) => move_to(lanes, entry, slot, source),
-        None if entry.source.crowd().is_none() => entry.source = source,
+        None if entry.source.source_group().is_none() => entry.source = source,
         _ => {}
     }
 }

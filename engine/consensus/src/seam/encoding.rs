@@ -24,7 +24,7 @@ wire! {
     enum Source as "source of a bundle" {
         0 = Unnamed,
         1 = Peer(peer),
-        2 = Client { crowd: u64["crowd"], link: u64["link"] },
+        2 = Client { source_group: u64["crowd"], link: u64["link"] },
         3 = Spreader(peer),
     }
 }

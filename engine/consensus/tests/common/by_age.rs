@@ -8,14 +8,14 @@ use quorate_consensus::protocols::pbft::log::Log;
 use quorate_consensus::protocols::pbft::message::{Declaration, NewView, PbftMessage, ViewChange, bare};
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::{Config, Replica};
 use quorate_types::{Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject};
 
 /// The variant of the view change.
 pub struct ByAge;
 
-impl Showing for ByAge {
+impl ViewChangeEvidence for ByAge {
     const FACTS: Facts = Sets::FACTS;
     const CARRIED_IS_HELD: bool = Sets::CARRIED_IS_HELD;
     const SHOWS_VOTES: bool = Sets::SHOWS_VOTES;

@@ -9,7 +9,7 @@ use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::pbft::phases::PhasesEngine;
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::replica::make;
 use quorate_consensus::{Config, Replica};
 use quorate_types::{Block, Domain, EpochId, Height, Quorum, ReplicaId, Subject, Time, View};
@@ -94,7 +94,7 @@ pub fn copy_messages<P: Play<Message = PbftMessage>>(world: &mut World<P>, copie
 }
 
 /// Returns P and Q, and the checkpoint above which they apply.
-pub(super) fn claims<S: Showing>(engine: &Engine<S>) -> Vec<Subject> {
+pub(super) fn claims<S: ViewChangeEvidence>(engine: &Engine<S>) -> Vec<Subject> {
     let log = engine.log();
     let prepared = log.prepared().into_iter().map(|claim| claim.subject);
     [log.stable.subject].into_iter().chain(prepared).chain(log.voted()).collect()

@@ -12,7 +12,7 @@ use quorate_adversary::copies::CopyRules;
 use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, ViewDuration};
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, PrePrepare, ViewChange, bare};
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::{Action, Config, To};
 use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, View, Vote};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn replicas_with_claims_recover_from_random_faults() {
     recover::<PbftMac, _>();
 }
 
-fn recover<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
+fn recover<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>() {
     let number =
         |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
     let seeds: Vec<u64> = match number("QUORATE_CHAOS_SEED") {
@@ -62,7 +62,7 @@ impl Drop for Replay {
     }
 }
 
-fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(seed: u64) -> u64 {
+fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>(seed: u64) -> u64 {
     let mut random = Random::new(seed);
     let (n, f) = *random.pick(&[(4, 1), (4, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
     let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
@@ -102,7 +102,7 @@ fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(seed: u6
 }
 
 /// Describes the state of a replica, to explain why a seed failed.
-pub(super) fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(
+pub(super) fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>(
     world: &World<P>,
     replica: u16,
 ) -> String {

@@ -11,7 +11,7 @@ use crate::pbft::chaos::state;
 use quorate_consensus::Config;
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_types::{Domain, ReplicaId, View};
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ fn until_it_votes_again<P: Play>(world: &mut World<P>, replica: u16) {
     assert!(world.run_until(SECOND * 60, back), "R{replica} votes again in a view that the others begin");
 }
 
-fn prepared<P: Play<Engine = Engine<S>>, S: Showing>(world: &World<P>, replica: u16) -> usize {
+fn prepared<P: Play<Engine = Engine<S>>, S: ViewChangeEvidence>(world: &World<P>, replica: u16) -> usize {
     world.replica(replica).protocol().log().prepared().len()
 }
 
-fn states<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(world: &World<P>) -> String {
+fn states<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>(world: &World<P>) -> String {
     let of = |replica: &u16| {
         let (silence, claims) = (world.replica(*replica).silence(), P::claims(world.replica(*replica)));
         format!("R{replica}: {}, {silence:?}, claims {claims:?}", state(world, *replica))
@@ -50,7 +50,7 @@ fn states<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(world:
     world.honest().iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
-fn what_was_taken_survives_a_restart<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
+fn what_was_taken_survives_a_restart<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>() {
     for summed_up in [false, true] {
         let mut world = World::<P>::started(4, quick::<P>(), 1);
         world.network.filter = Some(Box::new(|flight| vote(flight.letter) == Some(Domain::Commit)));
@@ -88,7 +88,7 @@ fn what_was_taken_for_prepared_survives_a_restart_with_signatures() {
 
 /// Slot 1 is prepared at R1, R2 and R3, and executed at R1 alone. R2 loses its disk, votes again, and restarts. R3
 /// loses its disk. Then R1 is slow.
-fn one_disk_after_the_other<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
+fn one_disk_after_the_other<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>() {
     let mut world = World::<P>::started(4, quick::<P>(), 1);
     world.network.filter = Some(Box::new(|flight| match vote(flight.letter) {
         Some(Domain::Prepare) => flight.to == ReplicaId(0),
@@ -133,7 +133,7 @@ fn one_disk_after_the_other_with_signatures() {
 
 /// In view 1, PREPAREs reach R1 only. R1 is disconnected, and the other PREPAREs are lost until several views have
 /// failed. Then the network recovers, but R3 crashes just when R1, which was disconnected, is to lead.
-fn a_forgotten_vote<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
+fn a_forgotten_vote<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>() {
     let config = Config { view_timeout_ms: 20, min_view_timeout_ms: 10, ..config::<P>() };
     let mut world = World::<P>::started(4, config, 1);
     let only_to_the_first = |view: View| view == View(1);
@@ -165,7 +165,7 @@ fn a_forgotten_vote_stops_no_view_change_with_signatures() {
 
 /// A random story of this kind: a block is prepared at most replicas and decided at few; disks are lost one after the
 /// other; replicas restart, and one is slow. Then any replica crashes for good.
-fn disks_are_lost_in_a_random_order<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
+fn disks_are_lost_in_a_random_order<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>() {
     let number =
         |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
     let seeds = match number("QUORATE_DISKS_SEED") {
@@ -184,7 +184,10 @@ fn disks_are_lost_in_a_random_order<P: Play<Message = PbftMessage, Engine = Engi
     }
 }
 
-fn lose_disks<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(random: &mut Random, seed: u64) {
+fn lose_disks<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidence>(
+    random: &mut Random,
+    seed: u64,
+) {
     let mut world = World::<P>::started(4, quick::<P>(), seed);
     let mut commands = Vec::new();
     for _ in 0..1 + random.below(2) {

@@ -12,7 +12,7 @@ use quorate_consensus::protocols::pbft::message::{
 };
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Message};
 use quorate_types::{

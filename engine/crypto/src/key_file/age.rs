@@ -95,13 +95,13 @@ pub(super) fn decrypt(file: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>
     if !is_equal(&code, &header.code) {
         return Err(AgeFault::Damaged("its header was changed"));
     }
-    let (nonce, sealed) =
+    let (nonce, encrypted) =
         header.payload.split_at_checked(PAYLOAD_NONCE_BYTES).ok_or(AgeFault::Damaged("its payload is too short"))?;
     let payload_key = sealing_key(&file_key, nonce, b"payload");
-    if sealed.len() > CHUNK_BYTES + TAG_BYTES {
+    if encrypted.len() > CHUNK_BYTES + TAG_BYTES {
         return Err(AgeFault::Damaged("its payload is too long for a key file"));
     }
-    Sealer::new(&payload_key).open(&ONLY_CHUNK, sealed).ok_or(AgeFault::Damaged("its payload was changed"))
+    Sealer::new(&payload_key).open(&ONLY_CHUNK, encrypted).ok_or(AgeFault::Damaged("its payload was changed"))
 }
 
 struct Header<'a> {

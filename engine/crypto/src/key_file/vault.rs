@@ -46,7 +46,7 @@ pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileErro
     let text = file::text_of(bytes, path, passphrases).map_err(fail)?;
     check(&text).map_err(fail)?;
     let passphrase = passphrases.new_for(path).map_err(|fault| fail(fault.into()))?;
-    file::replace(path, &sealed(&text, &passphrase).map_err(fail)?)
+    file::replace(path, &encrypted(&text, &passphrase).map_err(fail)?)
 }
 
 /// Decrypts a key file in place.
@@ -88,12 +88,12 @@ pub fn add_certificate(
     certify(&mut keys).map_err(fail)?;
     let text = client::render(&keys);
     match passphrase {
-        Some(passphrase) => file::replace(path, &sealed(text.as_str(), &passphrase).map_err(fail)?),
+        Some(passphrase) => file::replace(path, &encrypted(text.as_str(), &passphrase).map_err(fail)?),
         None => file::replace(path, text.as_str().as_bytes()),
     }
 }
 
-fn sealed(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
+fn encrypted(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
     Ok(Zeroizing::new(age::encrypt(text.as_bytes(), passphrase)?))
 }
 

@@ -220,7 +220,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     fn address(&mut self, link: K, links: &impl ClientLinks<Link = K>) -> u64 {
-        self.source(link, links).crowd().unwrap_or_default()
+        self.source(link, links).source_group().unwrap_or_default()
     }
 
     /// Returns whether bundles carry signatures to verify.

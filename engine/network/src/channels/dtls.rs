@@ -137,7 +137,7 @@ pub struct DtlsPackets {
     shown: Option<Vec<u8>>,
     /// The inner handshake and the data after it, once the session is secure.
     inner: Option<PlainPackets>,
-    room: Vec<u8>,
+    output: Vec<u8>,
     /// Whether a record from the remote was received.
     has_heard: bool,
     /// Encrypted records that arrived before the ServerHello; the library would drop them.
@@ -174,7 +174,7 @@ impl DtlsPackets {
             session_due: None,
             shown: (side == Side::Responder).then(|| shared.certificate.certificate.clone()),
             inner: None,
-            room: vec![0; RECORD_BYTES + RECORD_OVERHEAD_BYTES],
+            output: vec![0; RECORD_BYTES + RECORD_OVERHEAD_BYTES],
             has_heard: false,
             early: matches!(side, Side::Initiator { .. }).then(Vec::new),
             detour: None,
@@ -234,7 +234,7 @@ impl DtlsPackets {
 
     /// Sends the packets that the session has produced. Its other outputs were handled before.
     fn flush(&mut self, out: &mut Vec<Output>) {
-        while let dimpl::Output::Packet(records) = self.session.poll_output(&mut self.room) {
+        while let dimpl::Output::Packet(records) = self.session.poll_output(&mut self.output) {
             out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));
         }
     }
@@ -293,11 +293,11 @@ impl DtlsPackets {
     fn hear(&mut self, now: Time, inside: &mut Vec<Output>, out: &mut Vec<Output>) -> Result<bool, ChannelError> {
         let (mut connected, mut has_ended) = (false, false);
         loop {
-            match self.session.poll_output(&mut self.room) {
+            match self.session.poll_output(&mut self.output) {
                 dimpl::Output::Packet(records) => {
                     out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));
                 }
-                dimpl::Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
+                dimpl::Output::BufferTooSmall { needed } => self.output.resize(needed, 0),
                 dimpl::Output::PeerCert(certificate) => self.shown = Some(certificate.to_vec()),
                 dimpl::Output::Connected => connected = true,
                 dimpl::Output::ApplicationData(data) => {
@@ -435,7 +435,7 @@ impl Machine for DtlsPackets {
         self.inner.as_ref().and_then(Machine::name).map(|_| self.own)
     }
 
-    fn room(&self, bytes: usize) -> usize {
+    fn mtu_budget(&self, bytes: usize) -> usize {
         let record = bytes.saturating_sub(DATA_HEAD_BYTES).min(RECORD_BYTES + RECORD_OVERHEAD_BYTES);
         record.saturating_sub(RECORD_OVERHEAD_BYTES + INSIDE_HEAD_BYTES)
     }

@@ -90,7 +90,7 @@ pub trait Machine: Send {
 
     /// Returns the MTU budget of the machine above: its longest packet that fits into a packet of `bytes` bytes of the
     /// layer below.
-    fn room(&self, bytes: usize) -> usize {
+    fn mtu_budget(&self, bytes: usize) -> usize {
         bytes
     }
 
@@ -246,8 +246,8 @@ impl Stack {
         let was_short = self.path.is_short();
         self.path.timer(now, theirs, out);
         if was_short != self.path.is_short() {
-            let room = self.below.room(SHORT_BYTES);
-            self.above.shorten(Some(room));
+            let budget = self.below.mtu_budget(SHORT_BYTES);
+            self.above.shorten(Some(budget));
         }
     }
 
@@ -306,8 +306,8 @@ impl Machine for Stack {
         self.below.name()
     }
 
-    fn room(&self, bytes: usize) -> usize {
-        self.above.room(self.below.room(bytes))
+    fn mtu_budget(&self, bytes: usize) -> usize {
+        self.above.mtu_budget(self.below.mtu_budget(bytes))
     }
 
     fn due(&self) -> Option<Time> {

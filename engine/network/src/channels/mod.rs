@@ -62,7 +62,7 @@ pub trait Channel: Send {
 
     /// Encrypts `plain` and appends the result to `outgoing`. Allowed only after the handshake: [`Channel::remote`]
     /// must be known.
-    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>);
+    fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>);
 
     /// Returns whether bytes pass unchanged in both directions from now on, so that a transport can bypass the channel.
     fn is_transparent(&self) -> bool;

@@ -292,7 +292,7 @@ impl Channel for PlainChannel {
         Ok(())
     }
 
-    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
+    fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
         assert!(self.is_transparent(), "nothing is sent before the handshake is complete");
         outgoing.extend_from_slice(plain);
     }

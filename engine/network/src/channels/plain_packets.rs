@@ -328,7 +328,7 @@ impl Machine for PlainPackets {
         (self.is_established && self.side == Side::Responder).then_some(self.own)
     }
 
-    fn room(&self, bytes: usize) -> usize {
+    fn mtu_budget(&self, bytes: usize) -> usize {
         bytes.saturating_sub(if self.is_inside { INSIDE_HEAD_BYTES } else { DATA_HEAD_BYTES })
     }
 

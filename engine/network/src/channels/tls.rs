@@ -230,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Replaces the encryption key. The library must hold no received data, as for [`Session::seal`].
+    /// Replaces the encryption key. The library must hold no received data, as for [`Session::encrypt`].
     fn replace_key(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Session::Client(session) => while !replace_key(session.process_tls_records(&mut []), outgoing)? {},
@@ -240,15 +240,15 @@ impl Session {
     }
 
     /// Encrypts `plain`. The library must [hold no received data](holds_record).
-    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+    fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Session::Client(session) => loop {
-                if seal(session.process_tls_records(&mut []), plain, outgoing)? {
+                if encrypt(session.process_tls_records(&mut []), plain, outgoing)? {
                     return Ok(());
                 }
             },
             Session::Server(session) => loop {
-                if seal(session.process_tls_records(&mut []), plain, outgoing)? {
+                if encrypt(session.process_tls_records(&mut []), plain, outgoing)? {
                     return Ok(());
                 }
             },
@@ -292,7 +292,7 @@ fn handle<Data>(
 fn answer<Data>(state: ConnectionState<'_, '_, Data>, outgoing: &mut Vec<u8>) -> Result<bool, Error> {
     match state {
         ConnectionState::EncodeTlsData(mut data) => {
-            append(outgoing, 0, |room| match data.encode(room) {
+            append(outgoing, 0, |buffer| match data.encode(buffer) {
                 Ok(bytes) => Ok(Ok(bytes)),
                 Err(EncodeError::InsufficientSize(short)) => Err(short),
                 Err(other) => Ok(Err(Error::General(other.to_string()))),
@@ -309,11 +309,11 @@ fn answer<Data>(state: ConnectionState<'_, '_, Data>, outgoing: &mut Vec<u8>) ->
 }
 
 /// Encrypts `plain`, or first handles another state of the session and returns false.
-fn seal<Data>(status: UnbufferedStatus<'_, '_, Data>, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<bool, Error> {
+fn encrypt<Data>(status: UnbufferedStatus<'_, '_, Data>, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<bool, Error> {
     match status.state? {
         ConnectionState::WriteTraffic(mut records) => {
             let needed = plain.len() + plain.len().div_ceil(RECORD_BYTES) * RECORD_OVERHEAD_BYTES;
-            append(outgoing, needed, |room| match records.encrypt(plain, room) {
+            append(outgoing, needed, |buffer| match records.encrypt(plain, buffer) {
                 Ok(bytes) => Ok(Ok(bytes)),
                 Err(EncryptError::InsufficientSize(short)) => Err(short),
                 Err(other) => Ok(Err(Error::General(other.to_string()))),
@@ -345,17 +345,17 @@ fn append(
     mut write: impl FnMut(&mut [u8]) -> Result<Result<usize, Error>, InsufficientSizeError>,
 ) -> Result<(), Error> {
     let end = outgoing.len();
-    let mut room = expected;
+    let mut spare = expected;
     loop {
-        outgoing.resize(end + room, 0);
+        outgoing.resize(end + spare, 0);
         match write(&mut outgoing[end..]) {
             Ok(written) => {
                 outgoing.truncate(end + written.as_ref().copied().unwrap_or(0));
                 return written.map(drop);
             }
             Err(InsufficientSizeError { required_size }) => {
-                assert!(required_size > room, "more room is needed");
-                room = required_size;
+                assert!(required_size > spare, "more room is needed");
+                spare = required_size;
             }
         }
     }
@@ -376,7 +376,7 @@ pub struct TlsChannel {
     heard: bool,
     refused: Option<ChannelError>,
     /// Number of records encrypted with the current key.
-    sealed: u64,
+    encrypted: u64,
 }
 
 impl TlsChannel {
@@ -401,18 +401,18 @@ impl TlsChannel {
             }
         };
         let (opened, answers) = (BytesMut::new(), Vec::new());
-        let (inner, heard, refused, sealed) = (None, false, None, 0);
-        Ok(TlsChannel { config, side, nonce, session, inner, opened, answers, heard, refused, sealed })
+        let (inner, heard, refused, encrypted) = (None, false, None, 0);
+        Ok(TlsChannel { config, side, nonce, session, inner, opened, answers, heard, refused, encrypted })
     }
 
     /// Encrypts `plain`, after a key update if the current key has encrypted enough records.
-    fn seal_with_fresh_key(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
-        if self.sealed >= self.config.key_update_records {
+    fn encrypt_with_fresh_key(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        if self.encrypted >= self.config.key_update_records {
             self.session.replace_key(outgoing)?;
-            self.sealed = 0;
+            self.encrypted = 0;
         }
-        self.sealed += plain.len().div_ceil(RECORD_BYTES) as u64;
-        self.session.seal(plain, outgoing)
+        self.encrypted += plain.len().div_ceil(RECORD_BYTES) as u64;
+        self.session.encrypt(plain, outgoing)
     }
 
     /// Rejects a remote that does not speak TLS, by its first bytes.
@@ -447,13 +447,13 @@ impl TlsChannel {
         if holds_record(wire) {
             return Err(ChannelError::Malformed("part of a handshake message, or something after its end"));
         }
-        self.seal_answers(outgoing)
+        self.encrypt_answers(outgoing)
     }
 
-    fn seal_answers(&mut self, outgoing: &mut Vec<u8>) -> Result<(), ChannelError> {
+    fn encrypt_answers(&mut self, outgoing: &mut Vec<u8>) -> Result<(), ChannelError> {
         if !self.answers.is_empty() {
             let answers = std::mem::take(&mut self.answers);
-            self.seal_with_fresh_key(&answers, outgoing).map_err(tls)?;
+            self.encrypt_with_fresh_key(&answers, outgoing).map_err(tls)?;
         }
         Ok(())
     }
@@ -500,18 +500,18 @@ impl Channel for TlsChannel {
             self.refused = Some(why.clone());
             if !holds_record(wire) {
                 // The session may have failed too: then its alert carries the reason.
-                let _ = self.seal_answers(outgoing);
+                let _ = self.encrypt_answers(outgoing);
             }
             self.session.say_why(outgoing);
         }
         outcome
     }
 
-    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
+    fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
         assert!(self.remote().is_some(), "nothing is encrypted before the handshake is complete");
         let items = meter::channel_items(plain.len());
-        let sealed = meter::measured(Primitive::Channel, items, || self.seal_with_fresh_key(plain, outgoing));
-        if let Err(why) = sealed {
+        let encrypted = meter::measured(Primitive::Channel, items, || self.encrypt_with_fresh_key(plain, outgoing));
+        if let Err(why) = encrypted {
             // The next receive reports it, and the link ends.
             self.refused.get_or_insert(tls(why));
         }

@@ -126,7 +126,7 @@ impl Association for AboveChannel {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
         let below = end.kind.suite().over_packets(end, side, nonce)?;
-        let room = below.room(settings.packets.payload_bytes());
-        Ok(Box::new(Stack::new(below, (self.machine)(side, settings, room))))
+        let mtu_budget = below.mtu_budget(settings.packets.payload_bytes());
+        Ok(Box::new(Stack::new(below, (self.machine)(side, settings, mtu_budget))))
     }
 }

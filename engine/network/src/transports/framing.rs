@@ -79,9 +79,9 @@ impl FrameBuffer {
             if spare < missing.min(MIN_SPARE_BYTES) {
                 self.bytes.reserve(missing.min(have.max(CHUNK_BYTES)));
             }
-            let room = self.bytes.spare_capacity_mut();
-            let end = missing.min(room.len());
-            return &mut room[..end];
+            let spare = self.bytes.spare_capacity_mut();
+            let end = missing.min(spare.len());
+            return &mut spare[..end];
         }
         if spare < missing.max(MIN_SPARE_BYTES) && !self.bytes.try_reclaim(CHUNK_BYTES - have) {
             let mut next = BytesMut::with_capacity(CHUNK_BYTES);

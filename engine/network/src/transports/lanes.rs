@@ -83,10 +83,10 @@ impl SendLane {
 /// Appends received bytes to the incomplete frame of a stream, and reports each completed frame.
 pub fn take_frames(frames: &mut FrameBuffer, mut bytes: &[u8], out: &mut Vec<Output>) -> Result<(), Loss> {
     while !bytes.is_empty() {
-        let room = frames.spare();
-        let count = room.len().min(bytes.len());
+        let spare = frames.spare();
+        let count = spare.len().min(bytes.len());
         let (now, later) = bytes.split_at(count);
-        for (slot, byte) in room.iter_mut().zip(now) {
+        for (slot, byte) in spare.iter_mut().zip(now) {
             slot.write(*byte);
         }
         // SAFETY: these bytes were just written.

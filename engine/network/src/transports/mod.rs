@@ -170,7 +170,7 @@ pub trait Transport: Send {
     fn vouch(&mut self, link: LinkId, genuine: bool);
     /// Returns the source group of a link as a number: its remote's address, or /64 network of an IPv6 address. The
     /// same for all links if the transport knows no addresses.
-    fn crowd(&self, _link: LinkId) -> u64 {
+    fn source_group(&self, _link: LinkId) -> u64 {
         0
     }
     /// Closes a link, after writing as much of its queue as its socket accepts; the next poll reports it.

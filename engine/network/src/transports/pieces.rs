@@ -56,18 +56,18 @@ impl Packer {
         self.bytes
     }
 
-    /// Returns the length of a packet filled up to at most `room` bytes.
-    pub fn packet_bytes(&self, room: usize) -> usize {
-        room.min(self.bytes + WHOLE_HEAD_BYTES * self.frames.len() + PIECE_HEAD_BYTES)
+    /// Returns the length of a packet filled up to at most `budget` bytes.
+    pub fn packet_bytes(&self, budget: usize) -> usize {
+        budget.min(self.bytes + WHOLE_HEAD_BYTES * self.frames.len() + PIECE_HEAD_BYTES)
     }
 
-    /// Appends as many frames as fit into a packet of `room` bytes. Frames too long for a whole packet are split.
-    pub fn pack(&mut self, packet: &mut BytesMut, room: usize) {
-        assert!(room > PIECE_HEAD_BYTES, "a packet has room for a piece of a frame");
+    /// Appends as many frames as fit into a packet of `budget` bytes. Frames too long for a whole packet are split.
+    pub fn pack(&mut self, packet: &mut BytesMut, budget: usize) {
+        assert!(budget > PIECE_HEAD_BYTES, "a packet has room for a piece of a frame");
         // The later pieces of a frame are as long as its first, even if the MTU budget has shrunk since.
         let begun = self.splitting.as_ref().map_or(0, |splitting| splitting.piece_bytes + PIECE_HEAD_BYTES);
-        let room = room.max(begun);
-        let end = packet.len() + room;
+        let budget = budget.max(begun);
+        let end = packet.len() + budget;
         while let Some(frame) = self.frames.front() {
             let left = end - packet.len();
             if self.splitting.is_none() && frame.len() + WHOLE_HEAD_BYTES <= left && frame.len() <= u16::MAX.into() {
@@ -78,8 +78,8 @@ impl Packer {
                 self.frames.pop_front();
                 continue;
             }
-            let most = room.min(usize::from(u16::MAX)) - PIECE_HEAD_BYTES;
-            if self.splitting.is_none() && frame.len() + WHOLE_HEAD_BYTES > room {
+            let most = budget.min(usize::from(u16::MAX)) - PIECE_HEAD_BYTES;
+            if self.splitting.is_none() && frame.len() + WHOLE_HEAD_BYTES > budget {
                 let count = frame.len().div_ceil(most);
                 let count = u16::try_from(count).expect("the number of pieces of the largest frame fits in 16 bits");
                 let piece_bytes = frame.len().div_ceil(count.into());

@@ -28,13 +28,13 @@ pub(crate) const UDP: AboveChannel = AboveChannel {
         keeps_order: false,
         repairs_losses: false,
     },
-    machine: |_, settings, room| Box::new(UdpMachine::new(settings.packets, room)),
+    machine: |_, settings, mtu_budget| Box::new(UdpMachine::new(settings.packets, mtu_budget)),
 };
 
 /// One end of a connection over UDP, above its channel.
 pub struct UdpMachine {
     config: PacketConfig,
-    room: usize,
+    mtu_budget: usize,
     /// Packet length below the MTU budget, if the path carries no longer packets.
     short: Option<usize>,
     /// Prefix of each packet, for the machine below.
@@ -47,11 +47,11 @@ pub struct UdpMachine {
 }
 
 impl UdpMachine {
-    /// Creates a machine whose packets have at most `room` bytes.
-    pub fn new(config: PacketConfig, room: usize) -> UdpMachine {
+    /// Creates a machine whose packets have at most `mtu_budget` bytes.
+    pub fn new(config: PacketConfig, mtu_budget: usize) -> UdpMachine {
         UdpMachine {
             config,
-            room,
+            mtu_budget,
             short: None,
             prefix: Bytes::new(),
             packer: Packer::new(0, 1),
@@ -102,10 +102,10 @@ impl Machine for UdpMachine {
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
         while self.is_open && !self.packer.is_empty() {
             self.sent_at = now;
-            let room = self.short.unwrap_or(self.room);
-            let mut packet = BytesMut::with_capacity(self.prefix.len() + self.packer.packet_bytes(room));
+            let mtu_budget = self.short.unwrap_or(self.mtu_budget);
+            let mut packet = BytesMut::with_capacity(self.prefix.len() + self.packer.packet_bytes(mtu_budget));
             packet.extend_from_slice(&self.prefix);
-            self.packer.pack(&mut packet, room);
+            self.packer.pack(&mut packet, mtu_budget);
             out.push(Output::Packet(packet.freeze()));
         }
     }
@@ -134,7 +134,7 @@ impl Machine for UdpMachine {
     }
 
     fn shorten(&mut self, bytes: Option<usize>) {
-        self.short = bytes.map(|bytes| bytes.min(self.room));
+        self.short = bytes.map(|bytes| bytes.min(self.mtu_budget));
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {

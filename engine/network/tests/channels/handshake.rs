@@ -82,7 +82,7 @@ fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
         assert_eq!(a.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(1))));
         assert_eq!(b.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(0))));
         assert!(a.channel.is_transparent() && b.channel.is_transparent());
-        a.channel.seal(b"hello", &mut a.sent);
+        a.channel.encrypt(b"hello", &mut a.sent);
         talk(&mut a, &mut b, cut);
         assert_eq!(&b.plain[..], b"hello");
     }

@@ -233,7 +233,7 @@ fn a_reset_without_the_token_changes_nothing() {
 }
 
 #[test]
-fn sealed_frames_cannot_be_read_or_changed_on_the_way() {
+fn encrypted_frames_cannot_be_read_or_changed_on_the_way() {
     let (mut a, mut b) = connected(ChannelKind::DTLS);
     a.send(b"pay one coin to bob");
     let packets = a.take_sent();
@@ -351,9 +351,9 @@ proptest! {
         honest in 0..6usize,
         cut in 0..300usize,
         dials in any::<bool>(),
-        sealed in any::<bool>(),
+        encrypted in any::<bool>(),
     ) {
-        let kind = KINDS[usize::from(sealed)];
+        let kind = KINDS[usize::from(encrypted)];
         let (a, b) = connected(kind);
         let (sent, mut end) = match dials {
             true => (b.sent, dial(kind, &replica(0), 1)),

@@ -22,8 +22,8 @@ fn assert_linked((mut a, mut b): (Line, Line)) {
     assert_eq!((&a.failed, &b.failed), (&None, &None));
     assert_eq!(a.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(1))));
     assert!(b.channel.remote().is_some());
-    a.channel.seal(b"from a", &mut a.sent);
-    b.channel.seal(b"from b", &mut b.sent);
+    a.channel.encrypt(b"from a", &mut a.sent);
+    b.channel.encrypt(b"from b", &mut b.sent);
     talk(&mut a, &mut b, 100_000);
     assert_eq!((&a.plain[..], &b.plain[..]), (&b"from b"[..], &b"from a"[..]));
 }
@@ -127,8 +127,8 @@ fn pass_on(a: &mut Line, to_a: &mut Bare, b: &mut Line, to_b: &mut Bare) -> usiz
         let from_a = to_a.open(&a.take_sent());
         let from_b = to_b.open(&b.take_sent());
         passed_on += from_a.len() + from_b.len();
-        a.receive(&to_a.seal(&from_b));
-        b.receive(&to_b.seal(&from_a));
+        a.receive(&to_a.encrypt(&from_b));
+        b.receive(&to_b.encrypt(&from_a));
     }
     passed_on
 }
@@ -190,9 +190,9 @@ fn strangers_can_make_an_end_forget_sessions_and_not_more() {
     assert_linked(link(&a, &b));
     for _ in 0..MAX_ACCEPTED_SESSIONS + 8 {
         let (mut stranger, mut at_b) = (Bare::dialling(Bare::to_dial()), answer(&b));
-        at_b.receive(&stranger.seal(b""));
+        at_b.receive(&stranger.encrypt(b""));
         stranger.open(&at_b.take_sent());
-        at_b.receive(&stranger.seal(b""));
+        at_b.receive(&stranger.encrypt(b""));
         assert_eq!(at_b.failed, None);
     }
     assert_linked(link(&a, &b));

@@ -33,8 +33,8 @@ fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
         let (mut a, mut b) = connected(cut);
         assert_eq!(a.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(1))));
         assert_eq!(b.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(0))));
-        a.channel.seal(b"from a", &mut a.sent);
-        b.channel.seal(b"from b", &mut b.sent);
+        a.channel.encrypt(b"from a", &mut a.sent);
+        b.channel.encrypt(b"from b", &mut b.sent);
         talk(&mut a, &mut b, cut);
         assert_eq!((&a.plain[..], &b.plain[..]), (&b"from b"[..], &b"from a"[..]));
     }
@@ -58,8 +58,8 @@ fn keys_are_replaced_while_both_ends_send() {
     talk(&mut a, &mut b, 100_000);
     let before = records(&a.sent);
     for at in 0..100_u8 {
-        a.channel.seal(&[at], &mut a.sent);
-        b.channel.seal(&[at], &mut b.sent);
+        a.channel.encrypt(&[at], &mut a.sent);
+        b.channel.encrypt(&[at], &mut b.sent);
         talk(&mut a, &mut b, 11);
     }
     let all: Vec<u8> = (0..100).collect();
@@ -76,10 +76,10 @@ fn long_and_empty_messages_pass_and_cannot_be_read_on_the_way() {
     let secret = b"the same sixteen".repeat(1 << 16);
     let before = a.sent.len();
     for plain in [&b""[..], &secret, b"x"] {
-        a.channel.seal(plain, &mut a.sent);
+        a.channel.encrypt(plain, &mut a.sent);
     }
-    let sealed = &a.sent[before..];
-    assert!(sealed.len() > secret.len() && !sealed.windows(16).any(|window| window == b"the same sixteen"));
+    let encrypted = &a.sent[before..];
+    assert!(encrypted.len() > secret.len() && !encrypted.windows(16).any(|window| window == b"the same sixteen"));
     talk(&mut a, &mut b, 5_000);
     assert!(b.plain.len() == secret.len() + 1 && b.plain.starts_with(&secret) && b.plain.ends_with(b"x"));
 }
@@ -94,7 +94,7 @@ fn a_client_may_send_with_the_end_of_its_handshake() {
         let sent = r.take_sent();
         c.receive(&sent);
     }
-    c.channel.seal(b"a request", &mut c.sent);
+    c.channel.encrypt(b"a request", &mut c.sent);
     talk(&mut c, &mut r, 100_000);
     assert_eq!((&r.plain[..], r.channel.remote()), (&b"a request"[..], Some(RemoteIdentity::Client(ClientId(9)))));
 }
@@ -120,7 +120,7 @@ fn idle_bytes(sent: &[u8]) -> Vec<usize> {
 fn every_changed_byte_is_detected() {
     let (mut a, mut b) = connected(100_000);
     let handshake = a.sent.len();
-    a.channel.seal(b"pay one coin", &mut a.sent);
+    a.channel.encrypt(b"pay one coin", &mut a.sent);
     talk(&mut a, &mut b, 100_000);
     let idle = idle_bytes(&a.sent);
     let matters = |at: &usize| !idle.contains(at) && (at.is_multiple_of(5) || *at >= handshake);
@@ -139,7 +139,7 @@ fn every_changed_byte_is_detected() {
             a.receive(&sent);
             if a.channel.remote().is_some() && !paid {
                 paid = true;
-                a.channel.seal(b"pay one coin", &mut a.sent);
+                a.channel.encrypt(b"pay one coin", &mut a.sent);
             }
         }
         assert!(b.plain.is_empty(), "byte {at}: {:?}", b.plain);
@@ -161,9 +161,9 @@ fn replayed_and_reordered_records_are_refused() {
     for reordered in [false, true] {
         let (mut a, mut b) = connected(100_000);
         let start = a.sent.len();
-        a.channel.seal(b"one", &mut a.sent);
+        a.channel.encrypt(b"one", &mut a.sent);
         let middle = a.sent.len();
-        a.channel.seal(b"two", &mut a.sent);
+        a.channel.encrypt(b"two", &mut a.sent);
         let (one, two) = (a.sent[start..middle].to_vec(), a.sent[middle..].to_vec());
         let (first, second) = if reordered { (&two, &one) } else { (&one, &one) };
         b.receive(first);
@@ -277,7 +277,7 @@ impl Bare {
         opened
     }
 
-    pub fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
+    pub fn encrypt(&mut self, plain: &[u8]) -> Vec<u8> {
         self.session.writer().write_all(plain).expect("memory is written");
         let mut sent = Vec::new();
         while self.session.wants_write() {
@@ -297,8 +297,8 @@ fn whoever_stands_in_the_middle_is_refused() {
         let from_a = to_a.open(&a.take_sent());
         let from_b = to_b.open(&b.take_sent());
         passed_on += from_a.len() + from_b.len();
-        a.receive(&to_a.seal(&from_b));
-        b.receive(&to_b.seal(&from_a));
+        a.receive(&to_a.encrypt(&from_b));
+        b.receive(&to_b.encrypt(&from_a));
     }
     assert!(passed_on > 200, "the handshake inside was passed on: {passed_on} bytes");
     assert_eq!(a.failed, Some(ChannelError::Signature(ReplicaId(1))));

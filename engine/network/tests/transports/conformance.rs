@@ -341,9 +341,9 @@ fn an_over_long_frame_ends_only_its_link<S: Stack>() {
         }
         channel.remote().is_some()
     });
-    let mut sealed = Vec::new();
-    channel.borrow_mut().0.seal(&(MAX_FRAME_BYTES as u32 + 1).to_le_bytes(), &mut sealed);
-    stream.borrow_mut().write_all(&sealed).expect("write");
+    let mut encrypted = Vec::new();
+    channel.borrow_mut().0.encrypt(&(MAX_FRAME_BYTES as u32 + 1).to_le_bytes(), &mut encrypted);
+    stream.borrow_mut().write_all(&encrypted).expect("write");
     drive([&mut a, &mut b], "the client is shown out", |[_, b]| b.lost(client(9)).is_some());
     assert!(b.lost(client(9)).expect("just seen").contains("over the limit"));
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"still here"), Lane::Ordinary);

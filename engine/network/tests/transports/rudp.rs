@@ -292,10 +292,10 @@ proptest! {
         one_way_us in 20..40_000u64,
         sizes in proptest::collection::vec(0..60_000usize, 1..60),
         pacing in any::<bool>(),
-        sealed in any::<bool>(),
+        encrypted in any::<bool>(),
     ) {
         let config = RetransmissionConfig { pacing, unacknowledged_ms: 60_000, ..RetransmissionConfig::default() };
-        let channel = if sealed { ChannelKind::DTLS } else { ChannelKind::PLAIN };
+        let channel = if encrypted { ChannelKind::DTLS } else { ChannelKind::PLAIN };
         let mut net = pair(TransportKind::RUDP, channel, &settings(config), one_way_us);
         net.fate = loses(loses_one_in, one_way_us, seed);
         let frames: Vec<Bytes> = sizes.iter().enumerate().map(|(at, size)| vec![at as u8; *size].into()).collect();
@@ -332,9 +332,9 @@ proptest! {
     fn junk_never_panics(
         junk in proptest::collection::vec(any::<u8>(), 0..200),
         at in 0..40usize,
-        sealed in any::<bool>(),
+        encrypted in any::<bool>(),
     ) {
-        let channel = if sealed { ChannelKind::DTLS } else { ChannelKind::PLAIN };
+        let channel = if encrypted { ChannelKind::DTLS } else { ChannelKind::PLAIN };
         let mut net = pair(TransportKind::RUDP, channel, &WireSettings::default(), 100);
         send(&mut net, A, &numbered(3, 100));
         let genuine: Vec<Bytes> = net.flying.values().map(|(_, packet)| packet.clone()).collect();

@@ -54,24 +54,24 @@ const fn paper(
 
 static DATAGRAMS: Paper = Paper(paper("paper-datagrams", Carriage::Datagrams, None, false));
 static OPEN_STREAM: Paper = Paper(paper("paper-stream", Carriage::Stream, None, false));
-static WITH_CHANNEL: Paper = Paper(paper("paper-quic", Carriage::Datagrams, Some("paper-seal"), false));
+static WITH_CHANNEL: Paper = Paper(paper("paper-quic", Carriage::Datagrams, Some("paper-tls"), false));
 
 /// A channel that consists of a profile only.
-struct Seal(ChannelProfile);
+struct PaperChannel(ChannelProfile);
 
-impl ChannelSuite for Seal {
+impl ChannelSuite for PaperChannel {
     fn profile(&self) -> &ChannelProfile {
         &self.0
     }
 }
 
-const fn seal(name: &'static str, over: &'static [Carriage], authenticates_frames: bool) -> ChannelProfile {
+const fn profile(name: &'static str, over: &'static [Carriage], authenticates_frames: bool) -> ChannelProfile {
     ChannelProfile { name, summary: "a toy", over, encrypts: true, authenticates_frames, guards_packets: false }
 }
 
-static SEAL: Seal = Seal(seal("paper-seal", &[Carriage::Stream], true));
-static DATAGRAM_SEAL: Seal = Seal(seal("paper-dtls", &[Carriage::Datagrams], true));
-static HELLO_ONLY: Seal = Seal(seal("paper-hello", &[Carriage::Datagrams], false));
+static STREAM_CHANNEL: PaperChannel = PaperChannel(profile("paper-tls", &[Carriage::Stream], true));
+static DATAGRAM_CHANNEL: PaperChannel = PaperChannel(profile("paper-dtls", &[Carriage::Datagrams], true));
+static HELLO_ONLY: PaperChannel = PaperChannel(profile("paper-hello", &[Carriage::Datagrams], false));
 
 /// Returns why the two cannot be combined, if they cannot.
 fn refused(transport: &'static dyn Carrier, channel: &'static dyn ChannelSuite) -> Option<String> {
@@ -99,18 +99,20 @@ fn the_default_wire_is_valid() {
 
 #[test]
 fn a_channel_works_only_over_its_carriages() {
-    let why = refused(&DATAGRAMS, &SEAL).expect("a channel for streams is refused over datagrams");
-    assert!(why.contains("`paper-seal`") && why.contains("datagrams") && why.contains("paper-datagrams"), "{why}");
-    assert_eq!(refused(&OPEN_STREAM, &SEAL), None);
-    assert_eq!(refused(&DATAGRAMS, &DATAGRAM_SEAL), None);
-    assert!(refused(TransportKind::TCP.carrier(), &DATAGRAM_SEAL).is_some_and(|why| why.contains("set `plain`")));
+    let why = refused(&DATAGRAMS, &STREAM_CHANNEL).expect("a channel for streams is refused over datagrams");
+    assert!(why.contains("`paper-tls`") && why.contains("datagrams") && why.contains("paper-datagrams"), "{why}");
+    assert_eq!(refused(&OPEN_STREAM, &STREAM_CHANNEL), None);
+    assert_eq!(refused(&DATAGRAMS, &DATAGRAM_CHANNEL), None);
+    assert!(refused(TransportKind::TCP.carrier(), &DATAGRAM_CHANNEL).is_some_and(|why| why.contains("set `plain`")));
 }
 
 #[test]
 fn a_kernel_without_sctp_is_one_error_with_the_alternative() {
     let wire = Wire { transport: TransportKind::SCTP_KERNEL, ..Wire::default() };
     assert_eq!(wire.fits(), Ok(()));
-    assert!(refused(wire.transport.carrier(), &DATAGRAM_SEAL).is_some_and(|why| why.contains("set `plain` or `tls`")));
+    assert!(
+        refused(wire.transport.carrier(), &DATAGRAM_CHANNEL).is_some_and(|why| why.contains("set `plain` or `tls`"))
+    );
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     match wire.listen(&address.into()) {
         Ok(endpoint) => assert_ne!(endpoint.address().expect("it is bound").port(), 0),
@@ -124,9 +126,9 @@ fn a_kernel_without_sctp_is_one_error_with_the_alternative() {
 
 #[test]
 fn a_transport_with_its_own_channel_accepts_no_other() {
-    assert_eq!(refused(&WITH_CHANNEL, &SEAL), None, "its own channel was refused");
-    let why = refused(&WITH_CHANNEL, &DATAGRAM_SEAL).expect("another channel");
-    assert!(why.contains("of its own, `paper-seal`; help: set `paper-seal`"), "{why}");
+    assert_eq!(refused(&WITH_CHANNEL, &STREAM_CHANNEL), None, "its own channel was refused");
+    let why = refused(&WITH_CHANNEL, &DATAGRAM_CHANNEL).expect("another channel");
+    assert!(why.contains("of its own, `paper-tls`; help: set `paper-tls`"), "{why}");
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn an_invalid_setting_is_named_with_its_table() {
 #[test]
 fn a_channel_that_does_not_work_over_streams_is_refused() {
     let end = quorate_testkit::ends::client_end(quorate_types::ClusterId::from_name("paper"), 1);
-    let kind = ChannelKind::of(&DATAGRAM_SEAL);
+    let kind = ChannelKind::of(&DATAGRAM_CHANNEL);
     let end = ChannelConfig { kind, ..end };
     let opened: Result<Box<dyn Channel>, ChannelError> =
         kind.suite().over_stream(&end, Side::Initiator { expects: quorate_types::ReplicaId(0) }, [1; NONCE_BYTES]);

@@ -67,7 +67,7 @@ pub enum Arrival<M: Message> {
         link: LinkId,
         remote: Remote,
         /// The number of the source group, if the remote is a client.
-        crowd: u64,
+        source_group: u64,
     },
     Disconnected {
         link: LinkId,
@@ -92,8 +92,8 @@ impl<M: Message> Arrival<M> {
             }
             Event::Received { remote: Remote::Operator(_), link, frame } => Arrival::Operator { link, frame },
             Event::Connected { link, remote } => {
-                let crowd = if let Remote::Client(_) = remote { transport.crowd(link) } else { 0 };
-                Arrival::Connected { link, remote, crowd }
+                let source_group = if let Remote::Client(_) = remote { transport.source_group(link) } else { 0 };
+                Arrival::Connected { link, remote, source_group }
             }
             Event::Disconnected { link, remote, why } => Arrival::Disconnected { link, remote, why },
             Event::Path { remote, change, .. } => Arrival::Path { remote, change },

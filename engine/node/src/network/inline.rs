@@ -29,8 +29,8 @@ impl Outlet for Inline {
         self.transport.send(link, frame);
     }
 
-    fn crowd(&self, link: LinkId) -> u64 {
-        self.transport.crowd(link)
+    fn source_group(&self, link: LinkId) -> u64 {
+        self.transport.source_group(link)
     }
 
     fn has_io_thread(&self) -> bool {

@@ -50,7 +50,7 @@ pub(super) struct IoThread<M: Message> {
     /// Bytes of large frames for client links that the network thread has not taken.
     pending: HashMap<LinkId, usize>,
     /// Source groups of client links.
-    crowds: HashMap<LinkId, u64>,
+    source_groups: HashMap<LinkId, u64>,
     refusals: Vec<Refusal>,
     /// The last patience passed to the network thread.
     patience: Option<Duration>,
@@ -85,7 +85,7 @@ impl<M: Message> IoThread<M> {
             holds,
             congested: HashSet::new(),
             pending: HashMap::new(),
-            crowds: HashMap::new(),
+            source_groups: HashMap::new(),
             refusals: Vec::new(),
             patience: None,
         };
@@ -139,8 +139,8 @@ impl<M: Message> Outlet for IoThread<M> {
         self.push(IoCommand::Send(link, frame));
     }
 
-    fn crowd(&self, link: LinkId) -> u64 {
-        self.crowds.get(&link).copied().unwrap_or_default()
+    fn source_group(&self, link: LinkId) -> u64 {
+        self.source_groups.get(&link).copied().unwrap_or_default()
     }
 
     fn has_io_thread(&self) -> bool {
@@ -178,11 +178,11 @@ impl<M: Message> Driver<M> for IoThread<M> {
         });
         for arrival in &into[before..] {
             match arrival {
-                Arrival::Connected { link, remote: Remote::Client(_), crowd } => {
-                    self.crowds.insert(*link, *crowd);
+                Arrival::Connected { link, remote: Remote::Client(_), source_group } => {
+                    self.source_groups.insert(*link, *source_group);
                 }
                 Arrival::Disconnected { link, .. } => {
-                    self.crowds.remove(link);
+                    self.source_groups.remove(link);
                     self.congested.remove(link);
                 }
                 _ => {}

@@ -28,8 +28,8 @@ use std::time::Duration;
 pub trait Outlet {
     /// Queues a frame on a link, like [`Transport::send`].
     fn send(&mut self, link: LinkId, frame: Bytes);
-    /// Returns the source group of a link, like [`Transport::crowd`].
-    fn crowd(&self, link: LinkId) -> u64;
+    /// Returns the source group of a link, like [`Transport::source_group`].
+    fn source_group(&self, link: LinkId) -> u64;
     /// Returns whether another thread sends, and encodes [deferred frames](Outlet::send_deferred).
     fn has_io_thread(&self) -> bool;
     /// Queues a frame that the sending thread encodes. It may be sent after frames queued later.

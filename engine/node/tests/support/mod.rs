@@ -117,7 +117,8 @@ impl TestClient {
                         self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
                         continue;
                     };
-                    let replies = verifier.open(replica, frame.clone(), |_| true).expect("replicas seal replies");
+                    let replies =
+                        verifier.open(replica, frame.clone(), |_| true).expect("replicas authenticate replies");
                     if !matches!(replies[..], [ReplicaReply::Status { .. }]) {
                         self.frames.push((replica, frame));
                     }

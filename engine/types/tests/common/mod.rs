@@ -208,11 +208,11 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
     ]
 }
 
-pub fn sealed() -> impl Strategy<Value = SealedReplies> {
-    (collection::vec(reply(), 1..4), bytes(70)).prop_map(|(replies, seal)| {
+pub fn authenticated() -> impl Strategy<Value = AuthenticatedReplies> {
+    (collection::vec(reply(), 1..4), bytes(70)).prop_map(|(replies, authenticator)| {
         let encoded: Vec<Bytes> = replies.iter().map(encode_message).collect();
-        let frame = SealedReplies::encode(&mut Encoder::default(), &encoded, |_| seal);
-        decode_message(frame).expect("sealed replies decode from their own encoding")
+        let frame = AuthenticatedReplies::encode(&mut Encoder::default(), &encoded, |_| authenticator);
+        decode_message(frame).expect("authenticated replies decode from their own encoding")
     })
 }
 

@@ -4,7 +4,7 @@ use crate::oracles::property::{Property, Violation};
 use crate::oracles::tallies::Tallies;
 use quorate_consensus::protocols::pbft::message::NewView;
 use quorate_consensus::protocols::pbft::sets::Sets;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_types::{Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,8 +13,8 @@ pub(crate) const BUNDLES_PER_VIEW: usize = 16;
 /// that they catch up.
 pub(crate) const BATCH: u32 = 8;
 /// Links of the honest and the hostile clients. They share an address, which is the harder case.
-pub(crate) const HONEST_LINK: Source = Source::Client { crowd: 0, link: 0 };
-pub(crate) const HOSTILE_LINK: Source = Source::Client { crowd: 0, link: 1 };
+pub(crate) const HONEST_LINK: Source = Source::Client { source_group: 0, link: 0 };
+pub(crate) const HOSTILE_LINK: Source = Source::Client { source_group: 0, link: 1 };
 
 choice!(
     /// Attack of a hostile client in each view, both during the script and after the network heals.

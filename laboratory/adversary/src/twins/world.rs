@@ -350,7 +350,7 @@ impl<P: Protocol> World<P> {
     /// Sends bundles to an instance over a given client link.
     pub fn submit_over(&mut self, instance: InstanceId, bundles: Vec<Bundle>, link: u64) {
         bundles.iter().for_each(|bundle| self.checker.submits(bundle));
-        let sources = vec![Source::Client { crowd: 0, link }; bundles.len()];
+        let sources = vec![Source::Client { source_group: 0, link }; bundles.len()];
         self.step(instance, Input::Submit { bundles, sources });
     }
 

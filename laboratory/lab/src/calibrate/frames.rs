@@ -89,7 +89,7 @@ enum Pair {
 /// Channels over a stream, with buffers that are reused as on a link.
 struct Streams {
     ends: [Box<dyn Channel>; 2],
-    sealed: Vec<u8>,
+    encrypted: Vec<u8>,
     wire: BytesMut,
     opened: BytesMut,
 }
@@ -113,7 +113,7 @@ impl Pair {
                 let mut ends = [first?, second?];
                 shake_hands(&mut ends)?;
                 let (wire, opened) = (BytesMut::new(), BytesMut::new());
-                Ok(Pair::Streams(Streams { ends, sealed: Vec::new(), wire, opened }))
+                Ok(Pair::Streams(Streams { ends, encrypted: Vec::new(), wire, opened }))
             }
             Some(association) => {
                 let open = |(end, side): (ChannelConfig, Side)| {
@@ -170,12 +170,12 @@ fn shake_hands(ends: &mut [Box<dyn Channel>; 2]) -> io::Result<()> {
 
 impl Streams {
     fn send(&mut self, bytes: usize, took: &mut [Duration; 2]) -> io::Result<()> {
-        let Streams { ends, sealed, wire, opened } = self;
+        let Streams { ends, encrypted, wire, opened } = self;
         let (plain, mut answer) = (vec![7; bytes * FRAMES], Vec::new());
-        sealed.clear();
+        encrypted.clear();
         opened.clear();
-        timed(&mut took[0], || ends[0].seal(&plain, sealed));
-        wire.extend_from_slice(sealed);
+        timed(&mut took[0], || ends[0].encrypt(&plain, encrypted));
+        wire.extend_from_slice(encrypted);
         timed(&mut took[1], || ends[1].receive(wire, opened, &mut answer)).map_err(io::Error::other)?;
         match opened.len() == plain.len() {
             true => Ok(()),

@@ -160,20 +160,20 @@ impl<P: Protocol> AtDesk<'_, '_, P> {
         self.node.ledger.leave(place);
     }
 
-    /// Sends replies authenticated with `seal_bytes` bytes. The network thread signs replies to a block. Returns the
-    /// time of the authentication on the core thread, in nanoseconds.
+    /// Sends replies authenticated with `authenticator_bytes` bytes. The network thread signs replies to a block.
+    /// Returns the time of the authentication on the core thread, in nanoseconds.
     fn send_sealed(
         &mut self,
         link: u16,
         replies: Vec<Arc<ReplicaReply>>,
-        seal_bytes: usize,
+        authenticator_bytes: usize,
         (of_block, times): (bool, usize),
     ) -> u64 {
         let place = self.node.ledger.enter(MessageKind::Reply, replies.len());
         self.node.ledger.charge(Work::Bundles, replies.len() as u64, self.world.charges.bundle);
         let charges = self.world.charges;
         let seals = charges.seals.as_ref().expect("the table has the costs of reply authentication");
-        let parcel = Parcel::sealed(replies, seal_bytes);
+        let parcel = Parcel::sealed(replies, authenticator_bytes);
         let bytes = u64::from(parcel.bytes);
         let charge = |ledger: &mut Ledger| {
             seals.sign(ledger);
@@ -197,7 +197,7 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
 
     fn source(&self, link: u16) -> Source {
         let link = u64::from(link);
-        Source::Client { crowd: self.node.connections.address(link), link }
+        Source::Client { source_group: self.node.connections.address(link), link }
     }
 
     fn is_congested(&self, link: u16) -> bool {
@@ -231,8 +231,8 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
     }
 
     fn repeat(&mut self, link: u16, reply: Arc<ReplicaReply>) -> u64 {
-        match self.node.parts.seal_bytes {
-            Some(seal_bytes) => self.send_sealed(link, vec![reply], seal_bytes, (false, 1)),
+        match self.node.parts.authenticator_bytes {
+            Some(authenticator_bytes) => self.send_sealed(link, vec![reply], authenticator_bytes, (false, 1)),
             None => {
                 self.send_alone(link, reply, 1);
                 0
@@ -241,7 +241,7 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
     }
 
     fn authenticates(&self) -> bool {
-        self.node.parts.seal_bytes.is_some()
+        self.node.parts.authenticator_bytes.is_some()
     }
 
     /// A replica that replays its journal has no links.
@@ -252,9 +252,9 @@ impl<P: Protocol> ClientLinks for AtDesk<'_, '_, P> {
     }
 
     fn deliver_together(&mut self, link: u16, replies: Vec<Arc<ReplicaReply>>, times: usize) {
-        let seal_bytes = self.node.parts.seal_bytes.expect("replies are sealed");
+        let authenticator_bytes = self.node.parts.authenticator_bytes.expect("replies are sealed");
         if !self.node.recalls {
-            self.send_sealed(link, replies, seal_bytes, (true, times));
+            self.send_sealed(link, replies, authenticator_bytes, (true, times));
         }
     }
 }

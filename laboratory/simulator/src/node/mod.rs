@@ -128,7 +128,7 @@ pub struct Parts<P: Protocol> {
     pub models_clients: bool,
     pub reply: ReplyMode,
     /// Size of the authentication of replies, in bytes; `None` without any.
-    pub seal_bytes: Option<usize>,
+    pub authenticator_bytes: Option<usize>,
     pub stages: ReplicaStages,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,

@@ -28,7 +28,7 @@ impl Pool {
     /// Records a new bundle that a leader must not propose yet.
     pub(super) fn hold_back(&mut self, digest: Digest, source: Source, size: usize) {
         self.uncertified_bytes += size;
-        self.count_in_crowd(source, size, 0);
+        self.count_in_source_group(source, size, 0);
         self.uncertified.insert(digest, Uncertified { source, sweeps: self.sweeps });
     }
 
@@ -36,22 +36,22 @@ impl Pool {
     pub(super) fn let_go(&mut self, digest: &Digest, size: usize) -> Option<Source> {
         let found = self.uncertified.remove(digest)?;
         self.uncertified_bytes -= size;
-        self.count_in_crowd(found.source, 0, size);
+        self.count_in_source_group(found.source, 0, size);
         Some(found.source)
     }
 
-    fn count_in_crowd(&mut self, source: Source, more: usize, less: usize) {
-        let Some(crowd) = source.crowd() else { return };
-        let bytes = self.uncertified_of.entry(crowd).or_default();
+    fn count_in_source_group(&mut self, source: Source, more: usize, less: usize) {
+        let Some(source_group) = source.source_group() else { return };
+        let bytes = self.uncertified_of.entry(source_group).or_default();
         *bytes = *bytes + more - less;
         if *bytes == 0 {
-            self.uncertified_of.remove(&crowd);
+            self.uncertified_of.remove(&source_group);
         }
     }
 
     /// Returns the bytes of uncertified bundles from a source's address. They count against its limit.
     pub(super) fn uncertified_of(&self, source: Source) -> usize {
-        source.crowd().and_then(|crowd| self.uncertified_of.get(&crowd)).copied().unwrap_or(0)
+        source.source_group().and_then(|source_group| self.uncertified_of.get(&source_group)).copied().unwrap_or(0)
     }
 
     /// Records that the storage of a bundle is certified. Returns the number of its commands if this makes it pending.
@@ -101,14 +101,14 @@ impl Pool {
 
     /// Sets the source of an uncertified bundle to a client that sends it too.
     pub(super) fn adopt_source(&mut self, digest: &Digest, source: Source) {
-        if source.crowd().is_none() {
+        if source.source_group().is_none() {
             return;
         }
         let Some(found) = self.uncertified.get_mut(digest) else { return };
         let size = self.entries.get(digest).expect(IS_HERE).bundle.body().len();
         let before = std::mem::replace(&mut found.source, source);
-        self.count_in_crowd(before, 0, size);
-        self.count_in_crowd(source, size, 0);
+        self.count_in_source_group(before, 0, size);
+        self.count_in_source_group(source, size, 0);
     }
 
     /// Moves the uncertified bundles of a closed link to the lane for closed links.

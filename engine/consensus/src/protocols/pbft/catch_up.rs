@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::inquiry::Inquiry;
 use super::log::MAX_CLAIMED;
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare, Turn};
-use super::showing::Showing;
+use super::view_change_evidence::ViewChangeEvidence;
 use crate::data::answers::Question;
 use crate::protocols::protocol::Admission;
 use crate::seam::{Timer, To};
@@ -18,7 +18,7 @@ const MAX_RESENT_SLOTS: usize = 64;
 /// Maximum bytes of the bundles sent along.
 const MAX_RESENT_BUNDLE_BYTES: usize = 1 << 20;
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Requests missed messages from the others, and repeats the request with growing pauses: answers may be lost, and
     /// peers that execute a slot at different times confirm it only together.
     pub(super) fn inquire(&mut self, turn: &mut Turn<'_>) {
@@ -73,8 +73,8 @@ impl<S: Showing> Engine<S> {
 
     /// Requests the next batch once everything reported so far is executed, if peers have more.
     pub(super) fn ask_for_more(&mut self, turn: &mut Turn<'_>) {
-        if self.told.is_some_and(|told| told <= turn.committed()) {
-            self.told = None;
+        if self.reported_up_to.is_some_and(|slot| slot <= turn.committed()) {
+            self.reported_up_to = None;
             self.ask_status(turn);
         }
     }
@@ -195,7 +195,7 @@ impl<S: Showing> Engine<S> {
             }
         }
         // Once for the whole batch: its blocks may have arrived before, and are executed one by one.
-        self.told = last.filter(|_| more).or(self.told);
+        self.reported_up_to = last.filter(|_| more).or(self.reported_up_to);
         self.ask_for_more(turn);
         self.work(turn);
     }

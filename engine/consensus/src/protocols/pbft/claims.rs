@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::log::Log;
 use super::message::{NewView, PbftMessage, Turn, ViewChange, bare};
 use super::selection::Selection;
-use super::showing::Showing;
+use super::view_change_evidence::ViewChangeEvidence;
 use crate::data::answers::Question;
 use crate::protocols::parts::Parts;
 use crate::seam::To;
@@ -75,7 +75,7 @@ pub fn is_news(view: View, selection: &Selection, prepared: &[Subject], voted: &
     refutes(view, selection, prepared) || !selection.slots.iter().flatten().all(vouched)
 }
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Returns the last view whose NEW-VIEW this replica has taken into account.
     pub(super) fn judged_by(&self) -> View {
         self.opening.as_ref().map_or(View(1), |opening| opening.view())

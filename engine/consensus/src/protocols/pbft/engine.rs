@@ -8,7 +8,7 @@ use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
 use super::recall::{Recall, spoken_up_to};
 use super::selection::Selection;
 use super::sets::Sets;
-use super::showing::{Proofs, Showing};
+use super::view_change_evidence::{Proofs, ViewChangeEvidence};
 use crate::config::Config;
 use crate::data::batching::Batching;
 use crate::data::block_limits::are_named;
@@ -57,15 +57,15 @@ pub struct Engine<S> {
     /// Peers' claims of executed blocks, in slots that this replica has not executed.
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
     /// Last slot that peers have reported as executed, if they have more to report.
-    pub(super) told: Option<Height>,
+    pub(super) reported_up_to: Option<Height>,
     /// Inquiries after a restart or an adopted state.
     pub(super) inquiry: Option<Inquiry>,
     /// Time when this replica last requested the current view.
     pub(super) asked_for_view: Time,
     /// Signed view changes that opened the last view in which this replica took part.
-    pub(super) let_in: Vec<Vote>,
+    pub(super) admitted_by: Vec<Vote>,
     pub(super) recall: Recall,
-    showing: PhantomData<S>,
+    evidence: PhantomData<S>,
 }
 
 /// State machine of the variant with signatures.
@@ -73,7 +73,7 @@ pub type PbftEngine = Engine<Proofs>;
 /// State machine of the variant for MACs.
 pub type PbftMacEngine = Engine<Sets>;
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Creates an engine at genesis.
     pub fn new(config: &Config, epoch: &EpochId) -> Self {
         let genesis = Certificate::genesis(epoch);
@@ -93,12 +93,12 @@ impl<S: Showing> Engine<S> {
             opening: None,
             carried: None,
             claims: BTreeMap::new(),
-            told: None,
+            reported_up_to: None,
             inquiry: None,
             asked_for_view: Time(0),
-            let_in: Vec::new(),
+            admitted_by: Vec::new(),
             recall: Recall::default(),
-            showing: PhantomData,
+            evidence: PhantomData,
         }
     }
 
@@ -363,7 +363,7 @@ impl<S: Showing> Engine<S> {
         self.follow_stable(turn);
         self.log.decided = self.log.decided.split_off(&committed.next());
         self.claims = self.claims.split_off(&committed.next());
-        self.told = None;
+        self.reported_up_to = None;
         self.next = self.next.max(committed.next());
         self.truncate(turn);
         for (slot, digest) in self.log.decided.clone() {
@@ -414,7 +414,7 @@ impl<S: Showing> Engine<S> {
     }
 }
 
-impl<S: Showing> Protocol for Engine<S> {
+impl<S: ViewChangeEvidence> Protocol for Engine<S> {
     type Message = PbftMessage;
 
     const FACTS: Facts = S::FACTS;

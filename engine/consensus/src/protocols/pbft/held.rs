@@ -10,11 +10,11 @@
 use super::engine::Engine;
 use super::message::{Turn, ViewChange};
 use super::selection::Selection;
-use super::showing::Showing;
 use super::view_change::choose;
+use super::view_change_evidence::ViewChangeEvidence;
 use quorate_types::{Digest, Height};
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Chooses the view changes of a NEW-VIEW such that the blocks carried over are available, if possible. Returns
     /// `None` while more view changes are needed, or may help soon.
     pub(super) fn choose_held<'a>(

@@ -1,6 +1,6 @@
 //! PBFT: Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, and "Practical Byzantine fault tolerance
 //! and proactive recovery", TOCS 2002. In the variant with signatures a view change contains proofs; in the variant for
-//! MACs it contains claims. They differ only in [`showing`].
+//! MACs it contains claims. They differ only in [`view_change_evidence`].
 //!
 //! A block is proposed for a *slot*, extends no other block, and is agreed on independently. The primary sends
 //! PRE-PREPARE, all replicas send PREPARE, and a replica with a quorum of PREPAREs sends COMMIT; a quorum of COMMITs
@@ -35,5 +35,5 @@ mod recall;
 mod recovery;
 pub mod selection;
 pub mod sets;
-pub mod showing;
 mod view_change;
+pub mod view_change_evidence;

@@ -2,13 +2,13 @@
 
 use super::engine::Engine;
 use super::message::{PbftMessage, PrePrepare, Turn};
-use super::showing::Showing;
+use super::view_change_evidence::ViewChangeEvidence;
 use crate::data::batching::{Batching, Decision, Situation};
 use crate::seam::{Mark, Timer, To};
 use quorate_types::{Block, Height, Subject};
 use std::sync::Arc;
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have space, and there is
     /// enough to propose.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>) {

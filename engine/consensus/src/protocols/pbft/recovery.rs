@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::message::{NewView, PbftMessage, Turn, ViewChange};
 use super::recall::Recall;
 use super::selection::Selection;
-use super::showing::Showing;
+use super::view_change_evidence::ViewChangeEvidence;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Recalled;
 use crate::recovery::journal::{Record, Standing};
@@ -16,7 +16,7 @@ use crate::voting::safety::Promise;
 use quorate_types::{Attachment, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 use std::collections::BTreeMap;
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>, parts: &mut Parts) {
         self.recall.any = true;
         match recalled {
@@ -90,13 +90,13 @@ impl<S: Showing> Engine<S> {
         turn.parts.pacemaker.enter(turn.now, view, true);
         self.active = change.is_none();
         if let Some(opening) = self.opening.take() {
-            self.let_in = opening.changes.iter().map(|change| change.vote.clone()).collect();
+            self.admitted_by = opening.changes.iter().map(|change| change.vote.clone()).collect();
             if let Some(carried) = self.carried.clone().filter(|_| self.active) {
                 self.carry_over(&opening, &carried, turn);
             }
             self.opening = Some(opening);
         }
-        self.let_in.extend(shown);
+        self.admitted_by.extend(shown);
         self.change = change;
         self.recall_votes(turn);
         self.truncate(turn);
@@ -182,7 +182,7 @@ impl<S: Showing> Engine<S> {
     /// Returns the latest signed requests for views. If f+1 replicas made them, at least one is honest.
     pub(super) fn asked_for(&self, parts: &Parts) -> Standing {
         let mut latest: BTreeMap<ReplicaId, &Vote> = BTreeMap::new();
-        let statements = self.changes.values().map(|change| &change.vote).chain(&self.let_in);
+        let statements = self.changes.values().map(|change| &change.vote).chain(&self.admitted_by);
         for vote in statements {
             let known = latest.entry(vote.voter).or_insert(vote);
             if vote.subject.view > known.subject.view {

@@ -80,7 +80,7 @@
 use super::log::Log;
 use super::message::{Declaration, MAX_VOTES_PER_SLOT, NewView, ViewChange, bare};
 use super::selection::Selection;
-use super::showing::{Proofs, Showing};
+use super::view_change_evidence::{Proofs, ViewChangeEvidence};
 use crate::facts::Facts;
 use quorate_types::{Certificate, Height, Quorum, Subject};
 use std::cmp::Reverse;
@@ -89,7 +89,7 @@ use std::collections::BTreeMap;
 /// The variant for MACs, which also works with signatures.
 pub struct Sets;
 
-impl Showing for Sets {
+impl ViewChangeEvidence for Sets {
     const FACTS: Facts = Facts {
         name: "pbft-mac",
         title: "PBFT for MACs",

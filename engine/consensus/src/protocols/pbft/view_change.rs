@@ -7,7 +7,7 @@
 use super::engine::Engine;
 use super::message::{Declaration, NewView, PbftMessage, Turn, ViewChange};
 use super::selection::Selection;
-use super::showing::{Showing, is_well_formed};
+use super::view_change_evidence::{ViewChangeEvidence, is_well_formed};
 use crate::data::pool::MAX_RELAYED_BUNDLES;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<S: Showing> Engine<S> {
+impl<S: ViewChangeEvidence> Engine<S> {
     /// Returns whether f+1 replicas request this view or a higher one, so that at least one honest replica does and
     /// this replica must keep requesting it.
     pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
@@ -265,7 +265,7 @@ impl<S: Showing> Engine<S> {
         }
         turn.parts.pacemaker.restart(turn.now);
         turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));
-        self.let_in = new_view.changes.iter().map(|change| change.vote.clone()).collect();
+        self.admitted_by = new_view.changes.iter().map(|change| change.vote.clone()).collect();
         if self.adjust_claims(&new_view, &selection, turn.parts) {
             turn.out.mark(Mark::TakesPart { view });
         }
@@ -345,7 +345,7 @@ impl<S: Showing> Engine<S> {
 }
 
 /// Chooses the view changes of a NEW-VIEW: the first quorum, or all of them if a quorum leaves some slot open.
-pub(super) fn choose<'a, S: Showing>(
+pub(super) fn choose<'a, S: ViewChangeEvidence>(
     all: &[&'a ViewChange],
     quorum: Quorum,
 ) -> Option<(Vec<&'a ViewChange>, Selection)> {

@@ -9,7 +9,7 @@ mod timeouts;
 mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
-use super::{Consequence, Family, Known, begins, builds_on, shows_what_it_tells};
+use super::{Consequence, Family, Known, begins, builds_on, shows_claimed_certificate};
 use crate::config::{Config, LeaderKind};
 use crate::data::answers::Question;
 use crate::data::batching::{Batching, Decision, Room, Situation};
@@ -600,7 +600,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             "a view begins with a certificate of the previous view"
         );
         assert!(
-            shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref()) || bug!(TimeoutsAlone),
+            shows_claimed_certificate::<F>(views.high.view(), views.evidence.as_ref()) || bug!(TimeoutsAlone),
             "a view that begins with timeouts has the highest certificate that they report"
         );
         let spoken = parts.safety.voted().max(parts.safety.timed_out());

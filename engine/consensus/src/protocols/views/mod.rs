@@ -7,8 +7,8 @@
 //!
 //! A view begins only with a certificate of the previous view, either of view-ending votes or of timeouts. A replica
 //! follows any peer that shows one, however far ahead. A timeout certificate moves a replica only together with the
-//! highest certificate that the timeouts refer to ([`shows_what_it_tells`]), because no block of the next view may
-//! build on a lower one.
+//! highest certificate that the timeouts refer to ([`shows_claimed_certificate`]), because no block of the next view
+//! may build on a lower one.
 
 pub mod engine;
 pub mod message;
@@ -194,11 +194,11 @@ pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certi
 /// the evidence's signers claim. Only a signer's own signature covers its claim. A faulty replica could therefore claim
 /// a certificate that does not exist, and no block could satisfy the replicas that entered a view because of that
 /// claim. Honest replicas count a timeout only once they know the certificate that it refers to.
-pub fn shows_what_it_tells<F: Family>(high: View, evidence: Option<&Certificate>) -> bool {
-    let Some(told) = evidence.and_then(Certificate::highest_attached_view) else { return true };
+pub fn shows_claimed_certificate<F: Family>(high: View, evidence: Option<&Certificate>) -> bool {
+    let Some(claimed) = evidence.and_then(Certificate::highest_attached_view) else { return true };
     let attached =
         evidence.and_then(Certificate::highest_attached_certificate).filter(|attached| builds_on::<F>(attached));
-    told <= high.max(attached.map_or(View(0), Certificate::view))
+    claimed <= high.max(attached.map_or(View(0), Certificate::view))
 }
 
 /// Returns whether a certificate ends its view, so that the next one has begun.

@@ -267,8 +267,8 @@ impl Transport for DatagramTransport {
         self.links.vouch(link, genuine);
     }
 
-    fn crowd(&self, link: LinkId) -> u64 {
-        self.links.crowd(link)
+    fn source_group(&self, link: LinkId) -> u64 {
+        self.links.source_group(link)
     }
 
     fn close(&mut self, link: LinkId, why: String) {

@@ -67,7 +67,7 @@ impl Share {
     }
 
     /// Returns the source group as a number: an IPv4 address, or the network part of an IPv6 address.
-    pub fn crowd(&self) -> u64 {
+    pub fn source_group(&self) -> u64 {
         match self.source {
             IpAddr::V4(four) => u64::from(four.to_bits()),
             IpAddr::V6(six) => (six.to_bits() >> 64) as u64,

@@ -272,8 +272,8 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    pub fn crowd(&self, link: LinkId) -> u64 {
-        self.table.get(link).map_or(0, |link| link.share.crowd())
+    pub fn source_group(&self, link: LinkId) -> u64 {
+        self.table.get(link).map_or(0, |link| link.share.source_group())
     }
 
     /// Ends a link at the request of the transport's owner.

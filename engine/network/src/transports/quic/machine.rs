@@ -86,7 +86,7 @@ pub struct QuicMachine {
     /// Buffer kept for reuse.
     packets: Vec<u8>,
     /// Packets encrypted with the current key.
-    sealed: u64,
+    encrypted: u64,
     is_over: bool,
 }
 
@@ -138,7 +138,7 @@ impl QuicMachine {
             doubt: None,
             due: None,
             packets: Vec::new(),
-            sealed: 0,
+            encrypted: 0,
             is_over: false,
         })
     }
@@ -340,11 +340,11 @@ impl QuicMachine {
             let Some(made) = connection.poll_transmit(instant(now), at_once, &mut self.packets) else { break };
             let all = Bytes::copy_from_slice(&self.packets[..made.size]);
             let each = made.segment_size.unwrap_or(made.size).max(1);
-            self.sealed += made.size.div_ceil(each) as u64;
-            if self.sealed >= self.end.key_update_records {
+            self.encrypted += made.size.div_ceil(each) as u64;
+            if self.encrypted >= self.end.key_update_records {
                 // Has no effect before the handshake is complete, or during a key update.
                 connection.force_key_update();
-                self.sealed = 0;
+                self.encrypted = 0;
             }
             let packets = (0..all.len()).step_by(each).map(|at| all.slice(at..all.len().min(at + each)));
             out.extend(packets.map(Output::Packet));

@@ -18,7 +18,7 @@ pub struct Votes {
     waiting: VecDeque<Bytes>,
     bytes: usize,
     /// Free space of the library's buffer while it is empty.
-    room: usize,
+    buffer_space: usize,
     /// Bytes in the library's buffer.
     buffered: usize,
     frame_limit: usize,
@@ -27,7 +27,7 @@ pub struct Votes {
 impl Votes {
     pub fn new(carriage: QuicVotes) -> Votes {
         let waiting = VecDeque::new();
-        Votes { carriage, waiting, bytes: 0, room: 0, buffered: 0, frame_limit: MAX_FRAME_BYTES }
+        Votes { carriage, waiting, bytes: 0, buffer_space: 0, buffered: 0, frame_limit: MAX_FRAME_BYTES }
     }
 
     /// Returns the unsent bytes of votes.
@@ -41,7 +41,7 @@ impl Votes {
 
     /// Notes that the library has its session keys.
     pub fn begin(&mut self, connection: &mut Connection) {
-        self.room = connection.datagrams().send_buffer_space();
+        self.buffer_space = connection.datagrams().send_buffer_space();
     }
 
     /// Queues a vote; appends it to the `others` if it does not travel in a datagram.
@@ -72,7 +72,7 @@ impl Votes {
     /// Counts the votes that the library still buffers.
     pub fn account(&mut self, connection: &mut Connection) {
         if self.carriage == QuicVotes::Datagrams {
-            self.buffered = self.room.saturating_sub(connection.datagrams().send_buffer_space());
+            self.buffered = self.buffer_space.saturating_sub(connection.datagrams().send_buffer_space());
         }
     }
 

@@ -29,7 +29,7 @@ const FIRST_REORDERING: Duration = Duration::from_millis(1);
 /// One end of a connection.
 pub struct RudpMachine {
     config: RetransmissionConfig,
-    room: usize,
+    mtu_budget: usize,
     /// Packet length below the MTU budget, if the path carries no longer packets.
     short: Option<usize>,
     /// Prefix of each packet, for the machine below.
@@ -54,12 +54,12 @@ pub struct RudpMachine {
 }
 
 impl RudpMachine {
-    /// Creates a machine whose packets have at most `room` bytes.
-    pub fn new(packets: &PacketConfig, config: RetransmissionConfig, room: usize) -> RudpMachine {
+    /// Creates a machine whose packets have at most `mtu_budget` bytes.
+    pub fn new(packets: &PacketConfig, config: RetransmissionConfig, mtu_budget: usize) -> RudpMachine {
         RudpMachine {
             keepalive: Duration::from_millis(packets.keepalive_ms),
             sent_at: Time(0),
-            room,
+            mtu_budget,
             short: None,
             prefix: Bytes::new(),
             urgent: Packer::new(0, 2),
@@ -112,9 +112,10 @@ impl RudpMachine {
     /// Sends a new packet with the frames that the packer holds, possibly none.
     fn put_new(&mut self, now: Time, is_bulk: bool, out: &mut Vec<Output>) {
         self.sent_at = now;
-        let room = self.short.unwrap_or(self.room) - MAX_DATA_HEAD_BYTES;
+        let mtu_budget = self.short.unwrap_or(self.mtu_budget) - MAX_DATA_HEAD_BYTES;
         let mut packer = std::mem::replace(if is_bulk { &mut self.bulk } else { &mut self.urgent }, Packer::new(0, 0));
-        let pieces = self.put(self.sending.next(), packer.packet_bytes(room), out, |packet| packer.pack(packet, room));
+        let pieces = self
+            .put(self.sending.next(), packer.packet_bytes(mtu_budget), out, |packet| packer.pack(packet, mtu_budget));
         *(if is_bulk { &mut self.bulk } else { &mut self.urgent }) = packer;
         self.sending.depart(now, pieces);
     }
@@ -289,7 +290,7 @@ impl Machine for RudpMachine {
     }
 
     fn shorten(&mut self, bytes: Option<usize>) {
-        self.short = bytes.map(|bytes| bytes.min(self.room));
+        self.short = bytes.map(|bytes| bytes.min(self.mtu_budget));
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {

@@ -36,5 +36,7 @@ pub(crate) const RUDP: AboveChannel = AboveChannel {
         keeps_order: false,
         repairs_losses: true,
     },
-    machine: |_, settings, room| Box::new(RudpMachine::new(&settings.packets, settings.retransmission, room)),
+    machine: |_, settings, mtu_budget| {
+        Box::new(RudpMachine::new(&settings.packets, settings.retransmission, mtu_budget))
+    },
 };

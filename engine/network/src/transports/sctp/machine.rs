@@ -89,12 +89,12 @@ pub struct SctpMachine {
 }
 
 impl SctpMachine {
-    /// Creates an end that begins when the channel below is established. `room` is the MTU budget: the longest packet,
-    /// in bytes.
-    pub fn new(side: Side, settings: &WireSettings, room: usize) -> SctpMachine {
+    /// Creates an end that begins when the channel below is established. `mtu_budget` is the MTU budget: the longest
+    /// packet, in bytes.
+    pub fn new(side: Side, settings: &WireSettings, mtu_budget: usize) -> SctpMachine {
         let (bounds, window) = (settings.retransmission.bounds(), settings.retransmission.window_bytes);
         let window_bytes = u32::try_from(window).unwrap_or(u32::MAX);
-        let message_bytes = room - HEADER_BYTES - BUNDLING_BYTES;
+        let message_bytes = mtu_budget - HEADER_BYTES - BUNDLING_BYTES;
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(window_bytes)
             .with_max_num_outbound_streams(STREAMS)

@@ -30,5 +30,5 @@ pub(crate) const SCTP: AboveChannel = AboveChannel {
         keeps_order: true,
         repairs_losses: true,
     },
-    machine: |side, settings, room| Box::new(SctpMachine::new(side, settings, room)),
+    machine: |side, settings, mtu_budget| Box::new(SctpMachine::new(side, settings, mtu_budget)),
 };

@@ -184,7 +184,7 @@ impl Link {
     pub fn flush(&mut self, counters: &mut Counters) -> Result<(), LinkError> {
         loop {
             if !self.transparent && matches!(self.phase, Phase::Established(_)) {
-                self.seal_queue(counters);
+                self.encrypt_queue(counters);
             }
             self.queue.stage();
             let from_outgoing = self.has_outgoing();
@@ -262,12 +262,12 @@ impl Link {
     }
 
     /// Encrypts queued frames, for channels that change the bytes. A frame counts as sent once it is encrypted.
-    fn seal_queue(&mut self, counters: &mut Counters) {
+    fn encrypt_queue(&mut self, counters: &mut Counters) {
         while !self.queue.is_empty() && self.outgoing.len() < SEAL_AHEAD_BYTES {
             self.queue.stage();
             let mut slices = [IoSlice::new(&[])];
             let (_, total) = self.queue.slices(&mut slices);
-            self.channel.seal(&slices[0], &mut self.outgoing);
+            self.channel.encrypt(&slices[0], &mut self.outgoing);
             counters.frames_sent += self.queue.consume(total);
         }
     }
@@ -303,14 +303,14 @@ impl Link {
         self.take_frames(remote, counters, events)?;
         loop {
             let read = if self.transparent { self.read_plain()? } else { self.read_wire()? };
-            let Some((count, room)) = read else { return Ok(Reading::Drained) };
+            let Some((count, spare)) = read else { return Ok(Reading::Drained) };
             counters.bytes_received += count as u64;
             if !self.transparent {
                 self.channel.receive(&mut self.wire, self.frames.bytes_mut(), &mut self.outgoing)?;
             }
             self.take_frames(remote, counters, events)?;
             // With SCTP, the end of a message ends a read even if more data follows.
-            if count < room && !closing && self.protocol.message_bytes().is_none() {
+            if count < spare && !closing && self.protocol.message_bytes().is_none() {
                 return Ok(Reading::Drained);
             }
             left = left.saturating_sub(count);
@@ -341,9 +341,9 @@ impl Link {
     /// Reads once, directly into the frame buffer. Returns the bytes read and the buffer's free space, or `None` if the
     /// socket is empty.
     fn read_plain(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
-        let room = self.frames.spare();
-        let wanted = room.len();
-        let Some(count) = receive(&self.socket, room)? else { return Ok(None) };
+        let spare = self.frames.spare();
+        let wanted = spare.len();
+        let Some(count) = receive(&self.socket, spare)? else { return Ok(None) };
         // SAFETY: the kernel filled the first `count` bytes of the buffer.
         unsafe { self.frames.filled(count) };
         Ok(Some((count, wanted)))
@@ -352,9 +352,9 @@ impl Link {
     /// Reads once into the buffer that the channel decrypts, with the same results as [`Link::read_plain`].
     fn read_wire(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         self.wire.reserve(CHANNEL_READ_BYTES);
-        let room = self.wire.spare_capacity_mut();
-        let wanted = room.len();
-        let Some(count) = receive(&self.socket, room)? else { return Ok(None) };
+        let spare = self.wire.spare_capacity_mut();
+        let wanted = spare.len();
+        let Some(count) = receive(&self.socket, spare)? else { return Ok(None) };
         let end = self.wire.len() + count;
         // SAFETY: the kernel filled the first `count` bytes of the spare capacity.
         unsafe { self.wire.set_len(end) };
@@ -363,9 +363,9 @@ impl Link {
 }
 
 /// Reads once. Returns the number of bytes, or `None` if the socket is empty.
-fn receive(socket: &TcpStream, room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>, LinkError> {
+fn receive(socket: &TcpStream, spare: &mut [MaybeUninit<u8>]) -> Result<Option<usize>, LinkError> {
     loop {
-        match SockRef::from(socket).recv(room) {
+        match SockRef::from(socket).recv(spare) {
             Ok(0) => return Err(LinkError::Closed),
             Ok(count) => return Ok(Some(count)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -13,7 +13,7 @@ use quorate_consensus::protocols::pbft::log::Log;
 use quorate_consensus::protocols::pbft::message::{Declaration, NewView, ViewChange, bare};
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::{Sets, select_by, unopposed, vouched};
-use quorate_consensus::protocols::pbft::showing::{Proofs, Showing};
+use quorate_consensus::protocols::pbft::view_change_evidence::{Proofs, ViewChangeEvidence};
 use quorate_consensus::protocols::protocol::Admission;
 use quorate_consensus::protocols::views::{Consequence, Family, Known, ViewEngine};
 use quorate_consensus::replica::make::chained as replica;
@@ -222,7 +222,7 @@ macro_rules! shows_otherwise {
     ($name:ident, $sound:ty, $ends_claims:expr, select: $select:expr, follow: $follow:expr) => {
         pub(crate) struct $name;
 
-        impl Showing for $name {
+        impl ViewChangeEvidence for $name {
             const FACTS: Facts = <$sound>::FACTS;
             const CARRIED_IS_HELD: bool = <$sound>::CARRIED_IS_HELD;
             const SHOWS_VOTES: bool = <$sound>::SHOWS_VOTES;
@@ -305,7 +305,7 @@ pub(crate) fn of_family<F: Family>(
 }
 
 /// Creates a replica of a variant of PBFT.
-pub(crate) fn of_pbft<S: Showing>(
+pub(crate) fn of_pbft<S: ViewChangeEvidence>(
     config: Config,
     quorum: Quorum,
     epoch: EpochId,

@@ -9,7 +9,7 @@ use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::replica::make;
 use quorate_consensus::seam::Action;
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View};
@@ -25,7 +25,7 @@ const SLOT: Height = Height(1);
 
 /// A script for PBFT, generic over the rules for the blocks that a new view carries over.
 trait Script {
-    fn perform<S: Showing>(self, world: &mut World<Engine<S>>);
+    fn perform<S: ViewChangeEvidence>(self, world: &mut World<Engine<S>>);
 }
 
 /// Plays a script, with the mutant's wrong condition if it has one.
@@ -59,7 +59,7 @@ fn claims(mut change: impl FnMut(&mut ViewChange) + Send + 'static) -> Rewrite<P
 }
 
 /// Drops votes of a kind in a view, except at some recipients.
-fn lose_votes<S: Showing>(world: &mut World<Engine<S>>, lost: Domain, in_view: u64, except: InstanceId) {
+fn lose_votes<S: ViewChangeEvidence>(world: &mut World<Engine<S>>, lost: Domain, in_view: u64, except: InstanceId) {
     world.lose(Some(Box::new(move |_, to, view, message| match message {
         Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
             view == View(in_view) && vote.subject.domain == lost && to != except
@@ -69,7 +69,7 @@ fn lose_votes<S: Showing>(world: &mut World<Engine<S>>, lost: Domain, in_view: u
 }
 
 /// Drops a view's NEW-VIEW on its way to a replica, which then keeps the claims that it would end.
-fn lose_new_view<S: Showing>(world: &mut World<Engine<S>>, lost: u64, at: InstanceId) {
+fn lose_new_view<S: ViewChangeEvidence>(world: &mut World<Engine<S>>, lost: u64, at: InstanceId) {
     world.lose(Some(Box::new(move |_, to, _, message| match message {
         Envelope::Protocol(PbftMessage::NewView(opens)) => opens.view() == View(lost) && to == at,
         _ => false,
@@ -81,7 +81,7 @@ fn lose_new_view<S: Showing>(world: &mut World<Engine<S>>, lost: u64, at: Instan
 pub fn opposed_claim(how: &Play) -> Ending {
     struct OpposedClaim;
     impl Script for OpposedClaim {
-        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+        fn perform<S: ViewChangeEvidence>(self, world: &mut World<Engine<S>>) {
             let mut of_view_1 = Vec::new();
             world.misbehave(
                 LIAR,
@@ -117,7 +117,7 @@ pub fn opposed_claim(how: &Play) -> Ending {
 pub fn invented_claim(how: &Play) -> Ending {
     struct InventedClaim;
     impl Script for InventedClaim {
-        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+        fn perform<S: ViewChangeEvidence>(self, world: &mut World<Engine<S>>) {
             let command = BundleBuilder::single(ClientId(1), 1, &[]).digest();
             let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command]));
             let claim = invented.subject(Domain::Prepare);
@@ -154,7 +154,7 @@ pub fn invented_claim(how: &Play) -> Ending {
 pub fn nothing_backs_a_claim(how: &Play) -> Ending {
     struct NothingBacksAClaim;
     impl Script for NothingBacksAClaim {
-        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+        fn perform<S: ViewChangeEvidence>(self, world: &mut World<Engine<S>>) {
             for (view, leader) in [(1, 0), (2, 2), (3, 3), (4, 0), (5, 2)] {
                 world.leader(view, ReplicaId(leader));
             }

@@ -7,7 +7,7 @@ use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::pbft::engine::{Engine, PbftMacEngine};
 use quorate_consensus::protocols::pbft::message::PbftMessage;
-use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::pbft::view_change_evidence::ViewChangeEvidence;
 use quorate_consensus::replica::make;
 use quorate_types::{Domain, ReplicaId};
 
@@ -19,7 +19,7 @@ fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
 }
 
 /// Drops the votes for which `lost` returns true, given their receiver, view and kind.
-pub(super) fn lose_votes<S: Showing>(
+pub(super) fn lose_votes<S: ViewChangeEvidence>(
     world: &mut World<Engine<S>>,
     lost: impl Fn(InstanceId, u64, Domain) -> bool + Send + 'static,
 ) {

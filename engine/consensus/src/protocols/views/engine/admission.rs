@@ -5,7 +5,7 @@ use crate::data::block_limits::are_named;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
 use crate::protocols::views::message::{Proposal, Timeout};
-use crate::protocols::views::{Family, begins, builds_on, shows_what_it_tells};
+use crate::protocols::views::{Family, begins, builds_on, shows_claimed_certificate};
 use crate::seam::Drop;
 use crate::voting::safety::timeout_subject;
 use quorate_types::{Attachment, Certificate, ReplicaId, Vote};
@@ -109,5 +109,5 @@ impl<F: Family> Views<F> {
 
 /// Returns whether evidence, together with the certificate shown next to it, may move a replica to another view.
 fn may_move<F: Family>(high: &Certificate, evidence: Option<&Certificate>) -> bool {
-    shows_what_it_tells::<F>(high.view(), evidence) || bug!(TimeoutsAlone)
+    shows_claimed_certificate::<F>(high.view(), evidence) || bug!(TimeoutsAlone)
 }

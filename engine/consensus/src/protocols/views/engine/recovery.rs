@@ -10,7 +10,7 @@ use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Recalled;
 use crate::protocols::turn::Turn;
 use crate::protocols::views::message::{FromView, Timeout, ViewMessage};
-use crate::protocols::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
+use crate::protocols::views::{Family, builds_on, ends_view, shows_claimed_certificate, votes_to};
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, To};
 use quorate_types::{Attachment, Block, Certificate, Domain, Encoder, Subject, View, Vote, Wire};
@@ -185,7 +185,7 @@ pub(super) fn spoken_up_to<F: Family>(standing: &Standing) -> Option<View> {
     let last = View(u64::MAX - 2);
     let built_on = standing.certificates.iter().filter(|certificate| builds_on::<F>(certificate));
     let high = built_on.map(Certificate::view).max().unwrap_or_default();
-    let complete = |certificate: &Certificate| shows_what_it_tells::<F>(high, Some(certificate));
+    let complete = |certificate: &Certificate| shows_claimed_certificate::<F>(high, Some(certificate));
     let sound = |certificate: &Certificate| known(certificate) && certificate.view() < last && complete(certificate);
     let fits = standing.votes.is_empty() && standing.certificates.iter().all(sound);
     let begun = standing.certificates.iter().filter(|certificate| ends_view::<F>(certificate));

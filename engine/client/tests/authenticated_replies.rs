@@ -33,9 +33,9 @@ fn load(config: &ClientConfig) -> LoadGenerator {
 }
 
 #[test]
-fn commands_and_queries_are_answered_under_seals() {
+fn commands_and_queries_get_authenticated_answers() {
     for replies in SEALS {
-        let cluster = EchoCluster::sealing(&[Manner::Honest; 4], replies);
+        let cluster = EchoCluster::authenticating(&[Manner::Honest; 4], replies);
         let mut client = Client::connect(&cluster.config).unwrap();
         // A replica knows the client's key only from the client's introduction.
         assert_eq!(client.query(b"question").unwrap(), b"question");
@@ -51,7 +51,7 @@ fn commands_and_queries_are_answered_under_seals() {
 
 #[test]
 fn signed_replies_can_be_kept_and_shown() {
-    let cluster = EchoCluster::sealing(&[Manner::Honest; 4], ReplyAuthentication::Signature);
+    let cluster = EchoCluster::authenticating(&[Manner::Honest; 4], ReplyAuthentication::Signature);
     let mut client = Client::connect(&cluster.config).unwrap();
     client.execute(b"first").unwrap();
     client.execute(b"shown").unwrap();
@@ -67,12 +67,13 @@ fn signed_replies_can_be_kept_and_shown() {
 }
 
 #[test]
-fn a_replica_with_bad_seals_changes_nothing_and_is_named() {
+fn a_replica_with_bad_authenticators_changes_nothing_and_is_named() {
     for replies in SEALS {
         for (manner, told) in
-            [(Manner::Missealed, "is not the replica's for this client"), (Manner::Unsealed, "carries no")]
+            [(Manner::WrongSession, "is not the replica's for this client"), (Manner::Unauthenticated, "carries no")]
         {
-            let cluster = EchoCluster::sealing(&[manner, Manner::Honest, Manner::Honest, Manner::Honest], replies);
+            let cluster =
+                EchoCluster::authenticating(&[manner, Manner::Honest, Manner::Honest, Manner::Honest], replies);
             let mut client = Client::connect(&cluster.config).unwrap();
             for number in 0..5u8 {
                 assert_eq!(client.execute(&[number]).unwrap(), [number]);
@@ -98,8 +99,8 @@ fn a_replica_with_bad_seals_changes_nothing_and_is_named() {
 #[test]
 fn replies_that_are_not_authentic_are_no_quorum() {
     for replies in SEALS {
-        for manner in [Manner::Missealed, Manner::Unsealed] {
-            let mut cluster = EchoCluster::sealing(&[manner, manner, manner, Manner::Honest], replies);
+        for manner in [Manner::WrongSession, Manner::Unauthenticated] {
+            let mut cluster = EchoCluster::authenticating(&[manner, manner, manner, Manner::Honest], replies);
             cluster.config.request_timeout_ms = 600;
             let mut client = Client::connect(&cluster.config).unwrap();
             let error = client.query(b"question").unwrap_err();
@@ -121,7 +122,7 @@ fn an_answer_to_another_question_of_the_same_number_does_not_count() {
     for replies in [ReplyAuthentication::Channel, ReplyAuthentication::Signature, ReplyAuthentication::Mac] {
         let of_honest = |honest: usize| {
             let manners = [0, 1, 2, 3].map(|at| if at < honest { Manner::Honest } else { Manner::AskedAnother });
-            let mut cluster = EchoCluster::sealing(&manners, replies);
+            let mut cluster = EchoCluster::authenticating(&manners, replies);
             cluster.config.request_timeout_ms = 600;
             let mut client = Client::connect(&cluster.config).unwrap();
             let answered = client.query(b"question");
@@ -145,12 +146,12 @@ fn settings_that_differ_are_an_error_that_says_so() {
     for of_replicas in ways {
         for of_client in ways.into_iter().filter(|way| *way != of_replicas) {
             // Without the client's key, replicas that use MACs send none, as real ones do.
-            let manner = if of_replicas == ReplyAuthentication::Mac { Manner::Unsealed } else { Manner::Honest };
-            let mut cluster = EchoCluster::sealing(&[manner; 4], of_replicas);
+            let manner = if of_replicas == ReplyAuthentication::Mac { Manner::Unauthenticated } else { Manner::Honest };
+            let mut cluster = EchoCluster::authenticating(&[manner; 4], of_replicas);
             (cluster.config.reply_authentication, cluster.config.request_timeout_ms) = (of_client, 600);
             let outcome = Client::connect(&cluster.config).unwrap().query(b"question");
             // Plain replies of replicas that cannot create MACs count if nothing else is required.
-            if of_client == ReplyAuthentication::Channel && manner == Manner::Unsealed {
+            if of_client == ReplyAuthentication::Channel && manner == Manner::Unauthenticated {
                 assert_eq!(outcome.unwrap(), b"question");
                 continue;
             }
@@ -166,7 +167,7 @@ fn settings_that_differ_are_an_error_that_says_so() {
 
 #[test]
 fn codes_without_a_client_key_are_refused() {
-    let mut cluster = EchoCluster::sealing(&[Manner::Honest; 4], ReplyAuthentication::Mac);
+    let mut cluster = EchoCluster::authenticating(&[Manner::Honest; 4], ReplyAuthentication::Mac);
     cluster.config.client_authentication = ClientAuthentication::None;
     let text = cluster.config.validate().unwrap_err().to_string();
     assert!(text.contains("`reply_authentication`: is mac") && text.contains("channel or signature"), "{text}");

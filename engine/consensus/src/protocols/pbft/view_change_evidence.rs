@@ -11,14 +11,15 @@ use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Attachment, Certificate, Domain, Height, Quorum, Subject};
 
 /// A variant of the view change.
-pub trait Showing: Send + 'static {
+pub trait ViewChangeEvidence: Send + 'static {
     const FACTS: Facts;
     /// Whether enough honest replicas hold each block that a new view carries over, so that it can be voted for without
     /// its bundles.
     const CARRIED_IS_HELD: bool;
     /// Whether view changes contain their senders' PREPAREs.
     const SHOWS_VOTES: bool;
-    /// Whether a NEW-VIEW ends the earlier claims that it refutes. Proofs need no end, and the paper ends claims by age.
+    /// Whether a NEW-VIEW ends the earlier claims that it refutes. Proofs need no end, and the paper ends claims by
+    /// age.
     const EVIDENCE_ENDS_CLAIMS: bool;
     /// Whether more view changes than a quorum can determine a slot that a quorum leaves open.
     const MORE_HELPS: bool;
@@ -52,7 +53,7 @@ pub trait Showing: Send + 'static {
 /// The variant with signatures: each claim that a block was prepared comes with its proof.
 pub struct Proofs;
 
-impl Showing for Proofs {
+impl ViewChangeEvidence for Proofs {
     const FACTS: Facts = Facts {
         name: "pbft",
         title: "PBFT",
@@ -112,7 +113,12 @@ impl Showing for Proofs {
 
 /// Returns whether the parts of a new view are consistent and prove its selection, given valid
 /// certificates and signatures.
-pub(super) fn is_well_formed<S: Showing>(new_view: &NewView, genesis: &Subject, window: u64, quorum: Quorum) -> bool {
+pub(super) fn is_well_formed<S: ViewChangeEvidence>(
+    new_view: &NewView,
+    genesis: &Subject,
+    window: u64,
+    quorum: Quorum,
+) -> bool {
     let NewView { endorsement, changes, checkpoint, prepared } = new_view;
     let mut voters: Vec<_> = new_view.voters().collect();
     voters.sort_unstable();

@@ -17,7 +17,7 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(test: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("quorate-sealed-{}-{test}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("quorate-encrypted-{}-{test}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Directory(path)
@@ -73,11 +73,11 @@ fn every_kind_is_encrypted_described_and_read() {
         let again = vault::describe(path, &passphrases).unwrap();
         assert!(again.is_encrypted && again.fields == described.fields);
         assert!(again.fields.iter().all(|(name, _)| !name.contains("secret")), "{again:?}");
-        let sealed = fs::read(path).unwrap();
+        let encrypted = fs::read(path).unwrap();
         vault::decrypt(path, &passphrases).unwrap();
         assert_eq!(fs::read(path).unwrap(), before);
         assert!(why(vault::decrypt(path, &passphrases)).contains("it is not encrypted"));
-        fs::write(path, sealed).unwrap();
+        fs::write(path, encrypted).unwrap();
     }
     let back = key_file::read(&replica, SchemeKind::ED25519, &cluster(), ReplicaId(3), &passphrases).unwrap();
     assert_eq!(back.identity.public_key(), of_replica.identity.public_key());
@@ -108,22 +108,22 @@ fn a_damaged_file_is_refused_wherever_it_was_damaged() {
     let (path, passphrases) = (directory.path("client"), directory.passphrases("p"));
     client::write(&path, &keys()).unwrap();
     vault::encrypt(&path, &passphrases).unwrap();
-    let sealed = fs::read(&path).unwrap();
-    let header = sealed.windows(4).position(|four| four == b"--- ").unwrap();
+    let encrypted = fs::read(&path).unwrap();
+    let header = encrypted.windows(4).position(|four| four == b"--- ").unwrap();
     // In the salt, the encrypted file key, the MAC, the nonce and the payload.
-    for at in [35, 70, header + 10, header + 50, sealed.len() - 1] {
-        let mut damaged = sealed.clone();
+    for at in [35, 70, header + 10, header + 50, encrypted.len() - 1] {
+        let mut damaged = encrypted.clone();
         damaged[at] ^= 1;
         fs::write(&path, &damaged).unwrap();
         let why = why(client::read(&path, &cluster(), &passphrases));
         assert!(why.contains("damaged") || why.contains("the passphrase is wrong"), "{at}: {why}");
     }
-    for length in [22, 30, header, sealed.len() - 20, sealed.len() - 1] {
-        fs::write(&path, &sealed[..length]).unwrap();
+    for length in [22, 30, header, encrypted.len() - 20, encrypted.len() - 1] {
+        fs::write(&path, &encrypted[..length]).unwrap();
         assert!(why(client::read(&path, &cluster(), &passphrases)).contains("damaged"), "{length}");
     }
-    let costly = String::from_utf8_lossy(&sealed[..header]).replace(" 17\n", " 30\n");
-    fs::write(&path, [costly.as_bytes(), &sealed[header..]].concat()).unwrap();
+    let costly = String::from_utf8_lossy(&encrypted[..header]).replace(" 17\n", " 30\n");
+    fs::write(&path, [costly.as_bytes(), &encrypted[header..]].concat()).unwrap();
     assert!(why(client::read(&path, &cluster(), &passphrases)).contains("the work factor 30, over the limit of 20"));
     fs::write(&path, b"age-encryption.org/v1\n-> X25519 abc\ndef\n--- ghi\n").unwrap();
     assert!(why(client::read(&path, &cluster(), &passphrases)).contains("not one for a passphrase"));

@@ -8,7 +8,7 @@ use quorate_network::transports::TransportKind;
 impl NodeConfig {
     /// Returns the inadvisable settings of a valid configuration, each with a better choice. Tests and measurements may
     /// need them; an operator rarely does.
-    pub fn unwise(&self) -> Vec<ConfigFault> {
+    pub fn warnings(&self) -> Vec<ConfigFault> {
         [self.unprotected(), self.unrepeated(), self.slower_than_views()].into_iter().flatten().collect()
     }
 

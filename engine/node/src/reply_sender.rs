@@ -2,10 +2,10 @@
 
 use crate::network::{DeferredFrame, Outlet};
 use bytes::Bytes;
-use quorate_crypto::{ReplyKey, ReplySealer};
+use quorate_crypto::{ReplyAuthenticator, ReplyKey};
 use quorate_network::transports::LinkId;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{ClientId, Encoder, SealedReplies};
+use quorate_types::{AuthenticatedReplies, ClientId, Encoder};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,23 +17,23 @@ struct Recipient {
     key: Option<ReplyKey>,
 }
 
-/// Sends replies, authenticated if there is a sealer.
+/// Sends replies, authenticated if there is an authenticator.
 #[derive(Default)]
-pub(crate) struct Seals {
-    sealer: Option<Arc<ReplySealer>>,
-    /// All client links, if there is a sealer.
+pub(crate) struct ReplySender {
+    authenticator: Option<Arc<ReplyAuthenticator>>,
+    /// All client links, if there is an authenticator.
     recipients: HashMap<LinkId, Recipient>,
     encoder: Encoder,
 }
 
-impl Seals {
-    pub fn new(sealer: Option<ReplySealer>) -> Seals {
-        Seals { sealer: sealer.map(Arc::new), ..Seals::default() }
+impl ReplySender {
+    pub fn new(authenticator: Option<ReplyAuthenticator>) -> ReplySender {
+        ReplySender { authenticator: authenticator.map(Arc::new), ..ReplySender::default() }
     }
 
     /// Returns whether replies are authenticated.
     pub fn are_used(&self) -> bool {
-        self.sealer.is_some()
+        self.authenticator.is_some()
     }
 
     /// Records that a client has connected.
@@ -52,11 +52,13 @@ impl Seals {
     /// credential, so a link has at most one key, and a false credential changes nothing. Returns the nanoseconds spent
     /// on this.
     pub fn introduce(&mut self, link: LinkId, credential: &[u8]) -> u64 {
-        let Some(sealer) = self.sealer.as_ref().filter(|sealer| sealer.needs_keys()) else { return 0 };
+        let Some(authenticator) = self.authenticator.as_ref().filter(|authenticator| authenticator.needs_keys()) else {
+            return 0;
+        };
         let recipient = self.recipients.get_mut(&link).filter(|recipient| recipient.key.is_none());
         let Some(recipient) = recipient else { return 0 };
         let begun = Instant::now();
-        recipient.key = sealer.key_of(recipient.client, credential);
+        recipient.key = authenticator.key_of(recipient.client, credential);
         begun.elapsed().as_nanos() as u64
     }
 
@@ -75,41 +77,45 @@ impl Seals {
 
     /// Sends replies of a block. If another thread sends, it also signs; a MAC is cheaper to compute than to pass on.
     pub fn send_of_block(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {
-        let signs = self.sealer.as_ref().filter(|sealer| !sealer.needs_keys() && transport.has_io_thread());
-        let (Some(sealer), Some(recipient)) = (signs, self.recipients.get(&link)) else {
+        let signs = self
+            .authenticator
+            .as_ref()
+            .filter(|authenticator| !authenticator.needs_keys() && transport.has_io_thread());
+        let (Some(authenticator), Some(recipient)) = (signs, self.recipients.get(&link)) else {
             return self.send_together(transport, link, replies, times);
         };
-        let (sealer, client) = (sealer.clone(), recipient.client);
+        let (authenticator, client) = (authenticator.clone(), recipient.client);
         let bytes = replies.iter().map(Bytes::len).sum();
         let encode = Box::new(move |encoder: &mut Encoder| {
             let _message = stages::message(MessageKind::Reply, replies.len());
-            seal(&sealer, client, None, encoder, &replies)
+            authenticate(&authenticator, client, None, encoder, &replies)
         });
         transport.send_deferred(DeferredFrame { link, bytes, times, encode });
     }
 
     fn send_together(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {
-        let (sealer, recipient) = (self.sealer.as_ref(), self.recipients.get(&link));
-        let known = sealer.zip(recipient).filter(|(sealer, to)| !sealer.needs_keys() || to.key.is_some());
-        let Some((sealer, Recipient { client, key })) = known else {
+        let (authenticator, recipient) = (self.authenticator.as_ref(), self.recipients.get(&link));
+        let known =
+            authenticator.zip(recipient).filter(|(authenticator, to)| !authenticator.needs_keys() || to.key.is_some());
+        let Some((authenticator, Recipient { client, key })) = known else {
             let copied = replies.into_iter().flat_map(|reply| std::iter::repeat_n(reply, times));
             return copied.for_each(|reply| transport.send(link, reply));
         };
-        let frame = seal(sealer, *client, key.as_ref(), &mut self.encoder, &replies);
+        let frame = authenticate(authenticator, *client, key.as_ref(), &mut self.encoder, &replies);
         std::iter::repeat_n(frame, times).for_each(|frame| transport.send(link, frame));
     }
 }
 
-fn seal(
-    sealer: &ReplySealer,
+fn authenticate(
+    authenticator: &ReplyAuthenticator,
     client: ClientId,
     key: Option<&ReplyKey>,
     encoder: &mut Encoder,
     replies: &[Bytes],
 ) -> Bytes {
     let _stage = stages::enter(Stage::Marshal);
-    SealedReplies::encode(encoder, replies, |digest| {
+    AuthenticatedReplies::encode(encoder, replies, |digest| {
         let _stage = stages::enter(Stage::Sign);
-        sealer.seal(client, key, digest).expect("the key of a code is known")
+        authenticator.authenticate(client, key, digest).expect("the key of a code is known")
     })
 }

@@ -1,6 +1,6 @@
 //! Authenticated replies: with a replica's signature, or its MAC for one client.
 
-use crate::client::{ReplicaReply, SEALED_KIND};
+use crate::client::{AUTHENTICATED_KIND, ReplicaReply};
 use crate::codec::{DecodeError, Decoder, Encoder, WIRE_VERSION, Wire, decode_message};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, EpochId, ReplicaId};
@@ -9,7 +9,7 @@ use crate::tags;
 use bytes::Bytes;
 
 /// Overhead of a frame beyond its replies and its authenticator, in bytes: version, kind, and two lengths.
-pub const SEALED_OVERHEAD_BYTES: usize = 2 + 4 + 4;
+pub const AUTHENTICATED_OVERHEAD_BYTES: usize = 2 + 4 + 4;
 
 /// Bytes covered by a reply authenticator: a tag (16), the epoch (32), the replica (2), the client with its session
 /// (16), and the digest of the replies (32). So an authenticator is valid for one epoch, direction, replica and client
@@ -29,23 +29,24 @@ pub fn reply_statement(epoch: &EpochId, replica: ReplicaId, client: ClientId, re
 
 /// Replies sent together from one replica to one client, with an authenticator for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SealedReplies {
+pub struct AuthenticatedReplies {
     /// At least one.
     pub replies: Vec<ReplicaReply>,
     /// Digest of the encoded replies.
     pub digest: Digest,
-    pub seal: Bytes,
+    pub authenticator: Bytes,
 }
 
-impl SealedReplies {
-    /// Encodes replies, each given as a separate message, and the authenticator that `seal` returns for their digest.
+impl AuthenticatedReplies {
+    /// Encodes replies, each given as a separate message, and the authenticator that `authenticate` returns for their
+    /// digest.
     ///
     /// # Panics
     /// If there is no reply.
-    pub fn encode(out: &mut Encoder, replies: &[Bytes], seal: impl FnOnce(&Digest) -> Bytes) -> Bytes {
+    pub fn encode(out: &mut Encoder, replies: &[Bytes], authenticate: impl FnOnce(&Digest) -> Bytes) -> Bytes {
         assert!(!replies.is_empty(), "an authenticator covers at least one reply");
         out.put_u8(WIRE_VERSION);
-        out.put_u8(SEALED_KIND);
+        out.put_u8(AUTHENTICATED_KIND);
         out.put_count(replies.iter().map(|reply| reply.len() - 1).sum());
         let mut hasher = hasher();
         for reply in replies {
@@ -53,45 +54,45 @@ impl SealedReplies {
             out.put_slice(body);
             hasher.update(body);
         }
-        out.put_bytes(&seal(&hasher.finish()));
+        out.put_bytes(&authenticate(&hasher.finish()));
         out.take()
     }
 
     /// Returns whether a frame claims to be authenticated.
-    pub fn is_sealed(frame: &[u8]) -> bool {
-        frame.get(1) == Some(&SEALED_KIND)
+    pub fn is_authenticated(frame: &[u8]) -> bool {
+        frame.get(1) == Some(&AUTHENTICATED_KIND)
     }
 }
 
 fn hasher() -> Hasher {
-    Hasher::new(tags::SEALED_REPLIES)
+    Hasher::new(tags::AUTHENTICATED_REPLIES)
 }
 
-impl SealedReplies {
+impl AuthenticatedReplies {
     /// Decodes a frame. The authenticator is not verified.
     ///
     /// # Errors
     /// [`DecodeError`] if the frame is not authenticated, or malformed.
-    pub fn decode(frame: Bytes) -> Result<SealedReplies, DecodeError> {
-        decode_message::<SealedReplies>(frame)
+    pub fn decode(frame: Bytes) -> Result<AuthenticatedReplies, DecodeError> {
+        decode_message::<AuthenticatedReplies>(frame)
     }
 }
 
-impl Wire for SealedReplies {
+impl Wire for AuthenticatedReplies {
     fn encode(&self, out: &mut Encoder) {
-        out.put_u8(SEALED_KIND);
+        out.put_u8(AUTHENTICATED_KIND);
         let mut content = Encoder::default();
         self.replies.iter().for_each(|reply| reply.encode(&mut content));
         out.put_bytes(&content.finish());
-        out.put_bytes(&self.seal);
+        out.put_bytes(&self.authenticator);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        if input.get_u8("sealed replies")? != SEALED_KIND {
+        if input.get_u8("sealed replies")? != AUTHENTICATED_KIND {
             return Err(input.invalid("sealed replies", "they have no seal"));
         }
         let content = input.get_bytes("sealed replies", MAX_FRAME_BYTES)?;
-        let seal = input.get_bytes("seal", MAX_SIGNATURE_BYTES)?;
+        let authenticator = input.get_bytes("seal", MAX_SIGNATURE_BYTES)?;
         if content.is_empty() {
             return Err(input.invalid("sealed replies", "there are none"));
         }
@@ -101,6 +102,6 @@ impl Wire for SealedReplies {
         while inner.left() > 0 {
             replies.push(ReplicaReply::decode(&mut inner)?);
         }
-        Ok(SealedReplies { replies, digest: hasher.finish(), seal })
+        Ok(AuthenticatedReplies { replies, digest: hasher.finish(), authenticator })
     }
 }
