@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
-use quorate_applications::{ApplicationKind, CheckpointRule, CheckpointTask, Executor, KeyValueCommand};
+use quorate_applications::{ApplicationKind, BlockContext, CheckpointRule, CheckpointTask, Executor, KeyValueCommand};
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, EpochId, Height};
 use std::hint::black_box;
 use std::time::Instant;
@@ -82,7 +82,7 @@ fn measure(load: &Load) -> f64 {
         let start = Instant::now();
         for bundles in &blocks {
             replies.clear();
-            executor.execute(executor.height().next(), bundles, &mut replies);
+            executor.execute(BlockContext::untimed(executor.height().next()), bundles, &mut replies);
             black_box(&replies);
         }
         best = best.min(start.elapsed().as_nanos() as f64 / load.commands as f64);
@@ -138,7 +138,7 @@ fn measure_keeping(pairs: usize) {
         let start = Instant::now();
         for bundle in bundles {
             replies.clear();
-            executor.execute(executor.height().next(), &[bundle], &mut replies);
+            executor.execute(BlockContext::untimed(executor.height().next()), &[bundle], &mut replies);
         }
         start.elapsed().as_nanos() as f64 / commands as f64
     };
@@ -168,7 +168,7 @@ fn measure_sessions(sequence: u64) {
     for clients in clients.chunks(PUTS_PER_BUNDLE) {
         let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
         clients.iter().for_each(|client| builder.push(ClientId((*client).into()), sequence, &get));
-        executor.execute(executor.height().next(), &[builder.finish()], &mut Vec::new());
+        executor.execute(BlockContext::untimed(executor.height().next()), &[builder.finish()], &mut Vec::new());
     }
     let frozen: Vec<f64> = (0..ROUNDS).map(|_| freeze(&mut executor).1).collect();
     let best = frozen.into_iter().fold(f64::INFINITY, f64::min);

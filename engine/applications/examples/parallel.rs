@@ -1,7 +1,7 @@
 //! Measures blocks of scans and writes with one and with several execution threads, alternating: `cargo run --release
 //! -p quorate-applications --example parallel -- [THREADS] [PAIRS] [SCANS]`.
 
-use quorate_applications::{Executor, KeyValue, KeyValueCommand, Parallelism, Reply};
+use quorate_applications::{BlockContext, Executor, KeyValue, KeyValueCommand, Parallelism, Reply};
 use quorate_types::{Bundle, BundleBuilder, ClientId, EpochId, Height};
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn run(threads: u16, pairs: u32, scans: u32) -> (Duration, String) {
     let mut replies: Vec<Reply> = Vec::new();
     let mut execute = |executor: &mut Executor, bundles: &[Bundle]| {
         replies.clear();
-        executor.execute(executor.height().next(), bundles, &mut replies);
+        executor.execute(BlockContext::untimed(executor.height().next()), bundles, &mut replies);
     };
     let put = |at: u32| KeyValueCommand::Put { key: &at.to_be_bytes(), value: &VALUE }.to_vec();
     for from in (0..STORED).step_by(FILLED_AT_ONCE as usize) {

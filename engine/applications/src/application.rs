@@ -1,5 +1,6 @@
 //! The interface of replicated applications.
 
+use crate::context::BlockContext;
 use crate::footprint::{Changes, Footprint, Rest};
 use crate::panics::ApplicationPanic;
 use bytes::Bytes;
@@ -15,14 +16,15 @@ pub type Frozen = Box<dyn FnOnce() -> Bytes + Send>;
 
 /// A deterministic state machine: equal sequences of commands produce equal states and equal results on every machine.
 ///
-/// The state depends only on the commands, not on a clock, randomness or the order of a hash table.
+/// The state depends only on the commands and the [`BlockContext`], not on a clock, other randomness or the order of a
+/// hash table.
 pub trait Application: Send + Sync {
     /// Returns the name used in configurations and snapshots.
     fn name(&self) -> &'static str;
 
-    /// Executes a command and appends its result, at most [`MAX_RESULT_BYTES`], to `result`, which is empty. The result
-    /// of an invalid command states that it is invalid.
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>);
+    /// Executes a command of a block and appends its result, at most [`MAX_RESULT_BYTES`], to `result`, which is empty.
+    /// The result of an invalid command states that it is invalid.
+    fn execute(&mut self, block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>);
 
     /// Declares what a command may read and write, at least everything that [`Application::execute`] accesses. By
     /// default everything, so that nothing is prepared concurrently.
@@ -32,7 +34,8 @@ pub trait Application: Send + Sync {
 
     /// Computes the result of a command, at most [`MAX_RESULT_BYTES`], into `result`, which is empty, and returns the
     /// command's writes. Runs on any thread, while other commands are prepared, and reads only keys in its footprint.
-    /// `None`: the command has to be executed as a whole, and `result` is ignored.
+    /// `None`: the command has to be executed as a whole, and `result` is ignored. Required for each command whose
+    /// effect or result depends on the block.
     fn prepare(&self, _command: &Command<'_>, _result: &mut Vec<u8>) -> Option<Rest> {
         None
     }
@@ -47,7 +50,8 @@ pub trait Application: Send + Sync {
     /// [`Application::prepare`] reads, since commands of later bundles may already be prepared.
     fn bundle_executed(&mut self, _bundle: &Digest) {}
 
-    /// Answers a query from the current state, without ordering, and changes nothing. If it panics, the client gets an
+    /// Answers a query from the current state, without ordering, and changes nothing. It gets no time: an application
+    /// whose answers depend on the time keeps the time of the last block in its state. If it panics, the client gets an
     /// error and the replica continues; a panic in any other function stops the replica.
     fn query(&self, question: &[u8]) -> Vec<u8>;
 

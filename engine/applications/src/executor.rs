@@ -2,6 +2,7 @@
 
 use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
 use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
+use crate::context::BlockContext;
 use crate::footprint::Rest;
 use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
 use crate::history::History;
@@ -44,6 +45,8 @@ pub struct Executor {
     application: Box<dyn Application>,
     epoch: EpochId,
     history: History,
+    /// Time of the last block, in milliseconds since the Unix epoch.
+    time_ms: u64,
     commands: u64,
     sessions: Sessions,
     session_limit: usize,
@@ -76,6 +79,7 @@ impl Executor {
             application,
             epoch: *epoch,
             history: History::new(hasher.finish()),
+            time_ms: 0,
             commands: 0,
             sessions: Sessions::with_limit(MAX_SESSIONS),
             session_limit: MAX_SESSIONS,
@@ -119,11 +123,12 @@ impl Executor {
     /// [`ApplicationPanic`] if the application panics. All other panics continue.
     pub fn try_execute(
         &mut self,
-        height: Height,
+        block: BlockContext,
         bundles: &[Bundle],
         replies: &mut Vec<Reply>,
     ) -> Result<(), Box<ApplicationPanic>> {
-        let done = catch_unwind(AssertUnwindSafe(|| self.execute(height, bundles, replies)));
+        let height = block.height();
+        let done = catch_unwind(AssertUnwindSafe(|| self.execute(block, bundles, replies)));
         done.map_err(|panic| match self.executing.take() {
             None => resume_unwind(panic),
             Some(call) => ApplicationPanic::of(self.application.name(), height, call, panic),
@@ -132,19 +137,22 @@ impl Executor {
 
     /// Executes the block at the next height and appends a reply for each bundle. Commands that were executed before,
     /// in this or another bundle, have no effect and are answered as duplicates. Bundles that have expired, or expire
-    /// too late, have no effect.
-    pub fn execute(&mut self, height: Height, bundles: &[Bundle], replies: &mut Vec<Reply>) {
+    /// too late, have no effect. A block that is earlier than the one before it is executed at the time of that one.
+    pub fn execute(&mut self, block: BlockContext, bundles: &[Bundle], replies: &mut Vec<Reply>) {
+        let (height, block) = (block.height(), block.not_before(self.time_ms));
         assert_eq!(height, self.height().next(), "blocks are executed in ascending order");
         let mut rolling = Hasher::new(tags::HISTORY);
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
+        rolling.update(&block.time_ms().to_le_bytes());
+        self.time_ms = block.time_ms();
         self.block_results_bytes = 0;
         let mut waves = self.waves(height, bundles);
         for bundle in bundles {
             let (results, is_new) = match bundle.expires() {
                 expires if expires < height => (self.settle(bundle), false),
                 expires if expires > height.latest_expiry() => (refuse(bundle), false),
-                expires => self.execute_bundle(bundle, expires, waves.as_mut()),
+                expires => self.execute_bundle(&block, bundle, expires, waves.as_mut()),
             };
             rolling.update(&bundle.digest().0);
             rolling.update(results.body());
@@ -197,6 +205,7 @@ impl Executor {
             frontier,
             epoch: self.epoch,
             application_name: name,
+            time_ms: self.time_ms,
             commands: self.commands,
             bytes_since_kept: self.bytes_since_kept,
             history: self.history.clone(),
@@ -219,6 +228,7 @@ impl Executor {
     /// Returns the results, and whether each command was executed.
     fn execute_bundle(
         &mut self,
+        block: &BlockContext,
         bundle: &Bundle,
         expires: Height,
         mut waves: Option<&mut Waves<'_>>,
@@ -237,7 +247,7 @@ impl Executor {
                     self.result.clear();
                     self.executing = Some(Call::Command { client: command.client, sequence: command.sequence });
                     match ready {
-                        None => self.application.execute(&command, &mut self.result),
+                        None => self.application.execute(block, &command, &mut self.result),
                         Some(ready) => {
                             self.buffers.keep(std::mem::replace(&mut self.result, ready.result));
                             if let Rest::Write(changes) = ready.rest {
@@ -302,6 +312,11 @@ impl Executor {
         self.history.height()
     }
 
+    /// Returns the time of the last executed block, in milliseconds since the Unix epoch; 0 before the first.
+    pub fn time_ms(&self) -> u64 {
+        self.time_ms
+    }
+
     /// Returns the number of executed commands, without duplicates and refused ones.
     pub fn commands(&self) -> u64 {
         self.commands
@@ -345,6 +360,7 @@ impl Executor {
             let found = String::from_utf8_lossy(&name).into_owned();
             return Err(RestoreError::OtherApplication { expected: self.application.name(), found });
         }
+        let time_ms = input.get_u64("time of the last block")?;
         let commands = get_commands(&mut input)?;
         let bytes_since_kept = input.get_u64("bytes since the state was kept")?;
         if bytes_since_kept > u64::MAX / 2 {
@@ -356,7 +372,7 @@ impl Executor {
         input.finish("end of the snapshot")?;
         let (name, height) = (self.application.name(), history.height());
         guard(name, height, Call::Restore, || self.application.restore(application))??;
-        (self.commands, self.history, self.sessions) = (commands, history, sessions);
+        (self.time_ms, self.commands, self.history, self.sessions) = (time_ms, commands, history, sessions);
         (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
         Ok(())
     }

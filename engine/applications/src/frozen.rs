@@ -7,7 +7,7 @@ use crate::session::FrozenSessions;
 use bytes::Bytes;
 use quorate_types::{Encoder, EpochId, Wire};
 
-pub(crate) const SNAPSHOT_VERSION: u8 = 4;
+pub(crate) const SNAPSHOT_VERSION: u8 = 5;
 /// Initial capacity for everything except the application's state, in bytes; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
@@ -16,6 +16,7 @@ pub struct FrozenState {
     pub(crate) frontier: Bytes,
     pub(crate) epoch: EpochId,
     pub(crate) application_name: &'static str,
+    pub(crate) time_ms: u64,
     pub(crate) commands: u64,
     pub(crate) bytes_since_kept: u64,
     pub(crate) history: History,
@@ -33,6 +34,7 @@ impl FrozenState {
         out.put_u8(SNAPSHOT_VERSION);
         self.epoch.0.encode(&mut out);
         out.put_bytes(self.application_name.as_bytes());
+        out.put_u64(self.time_ms);
         out.put_u64(self.commands);
         out.put_u64(self.bytes_since_kept);
         self.history.encode(&mut out);

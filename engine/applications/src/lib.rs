@@ -7,6 +7,7 @@
 
 pub mod application;
 pub mod checkpoint;
+pub mod context;
 pub mod executor;
 pub mod footprint;
 pub mod frozen;
@@ -20,6 +21,7 @@ pub mod session;
 
 pub use application::{Application, Frozen, MAX_RESULT_BYTES, RestoreError};
 pub use checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
+pub use context::BlockContext;
 pub use executor::{Executor, Reply};
 pub use footprint::{Changes, Footprint, Rest, Touched};
 pub use frozen::FrozenState;

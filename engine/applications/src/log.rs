@@ -1,6 +1,7 @@
 //! A no-op log, for measuring ordering alone.
 
 use crate::application::{Application, Frozen, RestoreError};
+use crate::context::BlockContext;
 use crate::executor::get_commands;
 use bytes::Bytes;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire, tags};
@@ -45,7 +46,7 @@ impl Application for Log {
         NAME
     }
 
-    fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {
+    fn execute(&mut self, _block: &BlockContext, _command: &Command<'_>, _result: &mut Vec<u8>) {
         self.commands += 1;
     }
 

@@ -7,7 +7,7 @@
 use crate::common::executor;
 use proptest::prelude::*;
 use quorate_applications::session::SESSION_WINDOW;
-use quorate_applications::{ApplicationKind, Executor};
+use quorate_applications::{ApplicationKind, BlockContext, Executor};
 use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, Outcome};
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl World {
 
     fn execute(&mut self, block: Vec<Bundle>) {
         let mut replies = Vec::new();
-        self.executor.execute(self.height().next(), &block, &mut replies);
+        self.executor.execute(BlockContext::untimed(self.height().next()), &block, &mut replies);
         for (bundle, reply) in block.iter().zip(&replies) {
             for (command, outcome) in bundle.commands().zip(reply.results.outcomes()) {
                 let executed = self.executed.entry((command.client, command.sequence)).or_default();
@@ -261,7 +261,7 @@ fn a_client_continues_after_lost_commands_and_evictions() {
             let commands: Vec<_> = (1..=512).map(|number| (client, sequence + number)).collect();
             sequence += 512;
             let bundle = signed(executor.height().latest_expiry(), &commands);
-            executor.execute(executor.height().next(), &[bundle], &mut replies);
+            executor.execute(BlockContext::untimed(executor.height().next()), &[bundle], &mut replies);
             assert!(replies.drain(..).all(|reply| reply.results.is_all_empty()), "round {round}");
         }
         // Skip a number, as if its command were lost.
@@ -270,7 +270,7 @@ fn a_client_continues_after_lost_commands_and_evictions() {
             .map(|owner| signed(executor.height().latest_expiry(), &[(first_of(1000 * (round + 1) + owner), 1)]))
             .collect();
         if round % 2 == 0 {
-            executor.execute(executor.height().next(), &crowd, &mut replies);
+            executor.execute(BlockContext::untimed(executor.height().next()), &crowd, &mut replies);
             replies.clear();
         }
     }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quorate_applications::executor::{MAX_BLOCK_RESULTS_BYTES, MAX_RESULTS_BYTES};
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::{
-    Application, ApplicationKind, ApplicationPanic, Call, CheckpointRule, Executor, Footprint, Frozen, KeyValueResult,
-    MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
+    Application, ApplicationKind, ApplicationPanic, BlockContext, Call, CheckpointRule, Executor, Footprint, Frozen,
+    KeyValueResult, MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
 };
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, Command, Digest, EpochId, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
@@ -85,7 +85,7 @@ fn a_bundle_of_duplicates_is_answered_without_ordering() {
 #[test]
 #[should_panic(expected = "blocks are executed in ascending order")]
 fn a_gap_in_the_heights_panics() {
-    executor(ApplicationKind::LOG).execute(Height(2), &[], &mut Vec::new());
+    executor(ApplicationKind::LOG).execute(BlockContext::untimed(Height(2)), &[], &mut Vec::new());
 }
 
 #[test]
@@ -231,7 +231,7 @@ impl Application for Parrot {
     fn name(&self) -> &'static str {
         "parrot"
     }
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, _block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         result.extend(command.payload.iter().map(|_| self.0));
     }
     fn query(&self, _question: &[u8]) -> Vec<u8> {
@@ -328,7 +328,7 @@ impl Application for Bomb {
     fn name(&self) -> &'static str {
         "bomb"
     }
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, _block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         match command.payload {
             b"boom" => panic!("no such account: {}", 17),
             b"long" => result.resize(MAX_RESULT_BYTES + 1, 0),
@@ -366,9 +366,10 @@ fn a_panic_of_the_application_names_the_command() {
         };
         let mut replies = Vec::new();
         let mut one = executor();
-        one.try_execute(Height(1), &[bundle(1, &[(1, 1, b"fine")])], &mut replies).expect("nothing panics");
+        one.try_execute(BlockContext::untimed(Height(1)), &[bundle(1, &[(1, 1, b"fine")])], &mut replies)
+            .expect("nothing panics");
         let bundles = [bundle(1, &[(1, 2, b"fine"), (2, 1, b"fine")]), bundle(3, &[(3, 8, b"fine"), (3, 9, b"boom")])];
-        let panic = one.try_execute(Height(2), &bundles, &mut replies).expect_err("it panics");
+        let panic = one.try_execute(BlockContext::untimed(Height(2)), &bundles, &mut replies).expect_err("it panics");
         let (client, message) = (ClientId(3), "no such account: 17".to_owned());
         let call = Call::Command { client, sequence: 9 };
         let expected = ApplicationPanic { application: "bomb", height: Height(2), call, message };
@@ -379,7 +380,8 @@ fn a_panic_of_the_application_names_the_command() {
             "{told}"
         );
         assert!(told.contains("; help: "), "{told}");
-        let panic = executor().try_execute(Height(1), &[bundle(4, &[(4, 5, b"long")])], &mut replies);
+        let panic =
+            executor().try_execute(BlockContext::untimed(Height(1)), &[bundle(4, &[(4, 5, b"long")])], &mut replies);
         let panic = panic.expect_err("the result is over the limit");
         assert_eq!(panic.call, Call::Command { client: ClientId(4), sequence: 5 });
         assert!(panic.message.contains("result of bomb is too long"), "{}", panic.message);
@@ -409,7 +411,7 @@ impl Application for Fragile {
     fn name(&self) -> &'static str {
         "fragile"
     }
-    fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {}
+    fn execute(&mut self, _block: &BlockContext, _command: &Command<'_>, _result: &mut Vec<u8>) {}
     fn bundle_executed(&mut self, _bundle: &Digest) {
         self.call(Fuse::Bundle);
     }
@@ -444,7 +446,7 @@ fn live(fuse: Fuse) -> ApplicationPanic {
     let make = |fuse| Executor::new(Box::new(Fragile(fuse)), &cluster).with_checkpoints(CheckpointRule::new(1, 1, 2));
     let mut executor = make(fuse);
     let block = [bundle(1, &[(1, 1, b"fine")])];
-    if let Err(panic) = executor.try_execute(Height(1), &block, &mut Vec::new()) {
+    if let Err(panic) = executor.try_execute(BlockContext::untimed(Height(1)), &block, &mut Vec::new()) {
         return *panic;
     }
     let checkpoint = catch_unwind(AssertUnwindSafe(|| executor.checkpoint(Digest::ZERO, Bytes::new).run()));
@@ -452,7 +454,7 @@ fn live(fuse: Fuse) -> ApplicationPanic {
         return *panic.downcast().expect("the panic is named");
     }
     let mut other = make(Fuse::Query);
-    other.execute(Height(1), &block, &mut Vec::new());
+    other.execute(BlockContext::untimed(Height(1)), &block, &mut Vec::new());
     let height = executor.height();
     if let Err(error) = executor.restore(other.snapshot()) {
         assert_eq!(executor.height(), height, "an error changes nothing");

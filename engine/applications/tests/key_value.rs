@@ -6,13 +6,19 @@ use proptest::prelude::*;
 use quorate_applications::key_value::{
     MAX_KEY_BYTES, MAX_SCAN_BYTES, MAX_SCAN_PAIRS, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES,
 };
-use quorate_applications::{Application, Frozen, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};
-use quorate_types::{ClientId, Command, Decoder, Encoder};
+use quorate_applications::{
+    Application, BlockContext, Frozen, KeyValue, KeyValueCommand, KeyValueResult, RestoreError,
+};
+use quorate_types::{ClientId, Command, Decoder, Encoder, Height};
 use std::collections::BTreeMap;
 
 fn run(store: &mut KeyValue, payload: &[u8]) -> Vec<u8> {
     let mut result = Vec::new();
-    store.execute(&Command { client: ClientId(1), sequence: 1, payload }, &mut result);
+    store.execute(
+        &BlockContext::untimed(Height(1)),
+        &Command { client: ClientId(1), sequence: 1, payload },
+        &mut result,
+    );
     result
 }
 

@@ -8,3 +8,4 @@ mod history;
 mod key_value;
 mod parallel;
 mod sessions;
+mod times;

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_applications::parallel::MAX_WAVE_COMMANDS;
 use quorate_applications::{
-    Application, Changes, Executor, Footprint, Frozen, KeyValue, KeyValueCommand, Parallelism, Reply, Rest,
-    RestoreError, Touched,
+    Application, BlockContext, Changes, Executor, Footprint, Frozen, KeyValue, KeyValueCommand, Parallelism, Reply,
+    Rest, RestoreError, Touched,
 };
 use quorate_types::{Bundle, Command, Encoder, EpochId};
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl Application for Accounts {
         "accounts"
     }
 
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, _block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         let (changes, answer) = self.compute(command.payload);
         self.balances.extend(changes);
         *result = answer;

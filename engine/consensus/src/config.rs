@@ -136,6 +136,12 @@ pub struct Config {
     /// a higher certificate, but at most a quarter of the view: set at most an eighth of `view_timeout_ms`.
     #[schemars(extend("x-cluster" = true))]
     pub max_delay_ms: u64,
+    /// Maximum difference between the wall clocks of two honest replicas, in milliseconds. A replica does not vote for
+    /// a new block whose time is further ahead of its own clock, or behind it by more than that and three view
+    /// timeouts. Keep the clocks of all replicas synchronized, for example by NTP.
+    #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
+    pub max_clock_skew_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
     /// execution, replicas do not vote for proposals.
     #[schemars(range(min = 1))]
@@ -218,6 +224,7 @@ impl Default for Config {
             view_timeout_ms: 1000,
             min_view_timeout_ms: 50,
             max_delay_ms: 100,
+            max_clock_skew_ms: 500,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
             max_queue_ms: None,
@@ -341,6 +348,11 @@ impl Config {
     /// Upper bound on the delay of a message between honest replicas.
     pub fn max_delay(&self) -> Duration {
         Duration::from_millis(self.max_delay_ms)
+    }
+
+    /// Maximum difference between the wall clocks of two honest replicas.
+    pub fn max_clock_skew(&self) -> Duration {
+        Duration::from_millis(self.max_clock_skew_ms)
     }
 
     /// Checks the settings. The error names the first invalid one.

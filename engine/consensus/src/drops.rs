@@ -38,6 +38,10 @@ pub enum Drop {
     Unasked,
     /// Too much work for its sender is already pending.
     Overload,
+    /// It proposes a block with a time further ahead of this replica's clock than `max_clock_skew_ms`.
+    TimeAhead,
+    /// It proposes a block with a time too far behind this replica's clock.
+    TimeBehind,
 }
 
 /// Formats the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].

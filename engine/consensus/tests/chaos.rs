@@ -225,7 +225,7 @@ impl Liar {
 
     fn twin(&self, block: &Block, justify: Option<Certificate>) -> Arc<Block> {
         let justify = justify.unwrap_or_else(|| block.justify.clone());
-        Arc::new(Block::new(block.view, block.author, justify, Vec::new()))
+        Arc::new(Block::new(block.view, block.author, justify, Vec::new(), block.time_ms))
     }
 
     /// Returns a proposal for the same view, which began by the newest certificate, but on an old certificate.

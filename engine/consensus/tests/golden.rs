@@ -166,7 +166,7 @@ fn rebase_and_fall_silent(genesis: &Certificate, action: Act<BasicMessage>, out:
     let (message, after) = match message {
         BasicMessage::View(ViewMessage::Proposal(proposal)) => {
             let Proposal { block, endorsement, .. } = &*proposal;
-            let block = Arc::new(Block::new(block.view, block.author, genesis.clone(), vec![]));
+            let block = Arc::new(Block::new(block.view, block.author, genesis.clone(), vec![], block.time_ms));
             let endorsement = Vote { subject: block.subject(Domain::Proposal), ..endorsement.clone() };
             let rebased = Proposal { block, endorsement, bundles: Vec::new(), ..(*proposal).clone() };
             (ViewMessage::Proposal(Arc::new(rebased)).into(), None)
@@ -223,8 +223,13 @@ fn equivocate<R: Viewed>(view: View, action: Act<R::Message>, out: &mut Vec<Act<
 }
 
 fn twin(proposal: &Proposal) -> Proposal {
-    let block =
-        Arc::new(Block::new(proposal.block.view, proposal.block.author, proposal.block.justify.clone(), vec![]));
+    let block = Arc::new(Block::new(
+        proposal.block.view,
+        proposal.block.author,
+        proposal.block.justify.clone(),
+        vec![],
+        proposal.block.time_ms,
+    ));
     let endorsement = Vote { subject: block.subject(Domain::Proposal), ..proposal.endorsement.clone() };
     Proposal { block, endorsement, bundles: Vec::new(), ..proposal.clone() }
 }

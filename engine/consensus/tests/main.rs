@@ -18,6 +18,7 @@ mod scenarios;
 mod transfer;
 mod unit_batching;
 mod unit_checkpoints;
+mod unit_clock;
 mod unit_config;
 mod unit_digest_table;
 mod unit_early;

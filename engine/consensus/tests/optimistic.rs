@@ -48,8 +48,8 @@ fn mislead(action: Act<ViewMessage>, out: &mut Vec<Act<ViewMessage>>) {
     match action {
         Action::Send { message: Letter::Protocol(message), sign, after, .. } => match message.into_view() {
             Ok(ViewMessage::Proposal(proposal)) if proposal.block.view == View(1) => {
-                let Block { view, author, justify, .. } = (*proposal.block).clone();
-                let block = Arc::new(Block::new(view, author, justify, vec![]));
+                let Block { view, author, justify, time_ms, .. } = (*proposal.block).clone();
+                let block = Arc::new(Block::new(view, author, justify, vec![], time_ms));
                 let endorsement = Vote { subject: block.subject(Domain::Proposal), ..proposal.endorsement.clone() };
                 let other = Arc::new(Proposal { block, endorsement, bundles: vec![], ..(*proposal).clone() });
                 for (to, proposal) in [(0, &proposal), (3, &proposal), (2, &other)] {
@@ -103,7 +103,7 @@ fn a_block_follows_its_parent_after_one_hop_instead_of_two() {
 /// Returns an optimistic proposal, as its author would sign it.
 fn ahead(world: &World<Moonshot>, author: u16, view: u64, parent: &Block, high: Option<Certificate>) -> ViewMessage {
     let subject = parent.subject(Domain::Vote);
-    proposal(world, Arc::new(Block::optimistic(View(view), ReplicaId(author), subject, vec![])), high)
+    proposal(world, Arc::new(Block::optimistic(View(view), ReplicaId(author), subject, vec![], 0)), high)
 }
 
 fn proposal(world: &World<Moonshot>, block: Arc<Block>, evidence: Option<Certificate>) -> ViewMessage {
@@ -134,7 +134,7 @@ fn two_optimistic_proposals_in_a_view_are_evidence() {
     let (mut world, parent) = with_a_silent_next_leader();
     let one = ahead(&world, 2, 2, &parent, None);
     let payload = world.replica(0).parts().store.tree.get(&parent.digest()).expect("it is here").payload.clone();
-    let other = Block::optimistic(View(2), ReplicaId(2), parent.subject(Domain::Vote), payload);
+    let other = Block::optimistic(View(2), ReplicaId(2), parent.subject(Domain::Vote), payload, 0);
     let other = proposal(&world, Arc::new(other), None);
     world.inject(2, 0, one.clone());
     world.inject(2, 0, one.clone());
@@ -148,7 +148,7 @@ fn two_optimistic_proposals_in_a_view_are_evidence() {
 fn an_optimistic_proposal_that_cannot_stand_is_dropped() {
     let (mut world, parent) = with_a_silent_next_leader();
     let near = |view| Subject { view: View(view), ..parent.subject(Domain::Vote) };
-    let optimistic = |view, on| Arc::new(Block::optimistic(View(view), ReplicaId(2), on, vec![]));
+    let optimistic = |view, on| Arc::new(Block::optimistic(View(view), ReplicaId(2), on, vec![], 0));
     let skips = proposal(&world, optimistic(3, near(1)), None);
     world.inject(2, 0, skips);
     world.run_for(HOP);
@@ -174,7 +174,7 @@ fn protocols_without_optimistic_proposals_refuse_them() {
     world.submit(1);
     world.run_for(HOP);
     let voted = world.replica(0).parts().safety.last(Domain::Vote).expect("R0 votes in v1").subject;
-    let block = Arc::new(Block::optimistic(View(2), ReplicaId(2), voted, vec![]));
+    let block = Arc::new(Block::optimistic(View(2), ReplicaId(2), voted, vec![], 0));
     let endorsement = world.keys.vote(ReplicaId(2), block.subject(Domain::OptimisticProposal), Attachment::None);
     let message = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
     world.inject(2, 0, ViewMessage::Proposal(Arc::new(message)));
@@ -199,7 +199,7 @@ fn a_replica_that_fetches_the_parent_votes_for_the_optimistic_block_on_it() {
 
 /// Gives R0 an optimistic proposal of R2 for v2, which R2 leads, on a parent with this subject.
 fn propose_ahead_on(world: &mut World<Moonshot>, parent: Subject) -> Arc<Block> {
-    let block = Arc::new(Block::optimistic(View(2), ReplicaId(2), parent, vec![]));
+    let block = Arc::new(Block::optimistic(View(2), ReplicaId(2), parent, vec![], 0));
     let message = proposal(world, block.clone(), None);
     world.inject(2, 0, message);
     world.run_for(HOP);
@@ -237,7 +237,7 @@ fn an_optimistic_proposal_that_waits_for_its_parent_is_dropped_if_it_misstates_i
 #[test]
 fn the_request_for_a_parent_that_nobody_certified_ends_with_the_view() {
     let (mut world, parent) = with_a_silent_next_leader();
-    let missing = Block::new(View(1), ReplicaId(1), parent.justify.clone(), vec![Digest([7; 32])]);
+    let missing = Block::new(View(1), ReplicaId(1), parent.justify.clone(), vec![Digest([7; 32])], 0);
     let far = Subject { height: Height(1000), ..missing.subject(Domain::Vote) };
     let block = propose_ahead_on(&mut world, far);
     let store = &world.replica(0).parts().store;

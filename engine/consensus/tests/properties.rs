@@ -90,7 +90,7 @@ fn block() -> BoxedStrategy<Arc<Block>> {
     (number(), 0..5u16, flat_certificate(), collection::vec(digest(), 0..4))
         .prop_map(|(view, author, mut justify, payload)| {
             justify.subject.height.0 = justify.subject.height.0.min(u64::MAX - 1);
-            Arc::new(Block::new(View(view), ReplicaId(author), justify, payload))
+            Arc::new(Block::new(View(view), ReplicaId(author), justify, payload, 0))
         })
         .boxed()
 }
@@ -200,12 +200,12 @@ fn manifest() -> impl Strategy<Value = Manifest> {
 /// Generates frontiers of a chain or of slots.
 fn frontier() -> BoxedStrategy<Frontier> {
     let candidates = || collection::vec((0..9u16).prop_map(ReplicaId), 0..4);
-    let block =
-        (number(), 0..5u16, collection::btree_set(0..256u16, 0..6), collection::vec(digest(), 0..4), candidates());
+    let signers = collection::btree_set(0..256u16, 0..6);
+    let block = (number(), 0..5u16, signers, collection::vec(digest(), 0..4), number(), candidates());
     (1..1000u64, any::<bool>(), collection::vec(block, 1..5))
         .prop_map(|(first, linked, blocks)| {
             let mut with_candidates = Vec::new();
-            for (height, (view, author, signers, payload, candidates)) in (first..).zip(blocks) {
+            for (height, (view, author, signers, payload, time_ms, candidates)) in (first..).zip(blocks) {
                 let (view, author) = (View(view), ReplicaId(author));
                 let block = match linked {
                     true => {
@@ -213,9 +213,9 @@ fn frontier() -> BoxedStrategy<Frontier> {
                             Subject { domain: Domain::Vote, view, height: Height(height - 1), digest: Digest([3; 32]) };
                         let signers = signers.into_iter().map(ReplicaId).collect();
                         let justify = Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() };
-                        Block::new(view, author, justify, payload)
+                        Block::new(view, author, justify, payload, time_ms)
                     }
-                    false => Block::of_slot(view, author, Height(height), payload),
+                    false => Block::of_slot(view, author, Height(height), payload, time_ms),
                 };
                 with_candidates.push((Arc::new(block), Arc::from(candidates)));
             }
@@ -315,6 +315,7 @@ fn input() -> BoxedStrategy<Input<ChainedMessage>> {
             Input::Submit { bundles, sources: if named { sources } else { Vec::new() } }
         }),
         1 => source().prop_map(Input::Left),
+        1 => number().prop_map(|origin_ms| Input::Clock { origin_ms }),
         1 => prop::sample::select(&Timer::ALL[..]).prop_map(Input::Timeout),
         1 => (number(), any::<bool>()).prop_map(|(job, genuine)| Input::Verdict { job: Job(job), genuine }),
         1 => (number(), certificate())
@@ -445,12 +446,12 @@ fn encodings_and_errors_are_those_of_this_version() {
 
 /// Fingerprints of an envelope, an envelope of basic HotStuff, a PBFT message, a record, an input and a manifest.
 const FINGERPRINTS: [&str; 6] = [
-    "2c28c5d21263ead8",
-    "7f163a025e24e0be",
-    "b4dc891bc6b2264d",
-    "fb6bcf67f394234d",
-    "85c1c7080d43a9e8",
-    "686a0bd50c97898a",
+    "de160ec9647b66ab",
+    "c6056db80e96132a",
+    "ae21655091e95bdf",
+    "174ce7fc4195791d",
+    "a0949c75a425ce22",
+    "912140c84c517b08",
 ];
 
 fn pbft() -> BoxedStrategy<PbftMessage> {
@@ -668,9 +669,9 @@ fn script() -> impl Strategy<Value = Vec<(u16, Envelope<ChainedMessage>)>> {
             let sender = ReplicaId(*from + 1);
             match envelope {
                 Envelope::Protocol(ChainedMessage::Proposal(proposal)) if number % 2 == 0 => {
-                    let Block { view, justify, payload, .. } = Block::clone(&proposal.block);
+                    let Block { view, justify, payload, time_ms, .. } = Block::clone(&proposal.block);
                     let proposal = Arc::make_mut(proposal);
-                    proposal.block = Arc::new(Block::new(view, sender, justify, payload));
+                    proposal.block = Arc::new(Block::new(view, sender, justify, payload, time_ms));
                     proposal.endorsement.subject = proposal.block.subject(Domain::Proposal);
                     proposal.endorsement.voter = sender;
                 }
@@ -726,7 +727,7 @@ proptest! {
 fn certificates_of_the_last_possible_view_are_handled() {
     let last = Certificate { subject: Subject { view: View(u64::MAX), ..genesis().subject }, ..genesis() };
     let sender = ReplicaId(1);
-    let block = Arc::new(Block::new(View(5), sender, genesis(), vec![]));
+    let block = Arc::new(Block::new(View(5), sender, genesis(), vec![], 0));
     let vote = |subject, attachment| Vote { subject, attachment, voter: sender, signature: Bytes::new() };
     let messages = [
         ChainedMessage::Proposal(Arc::new(Proposal {

@@ -70,7 +70,7 @@ fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
 fn a_block_without_a_proof_does_not_replace_a_certificate() {
     let (quorum, epoch) = (Quorum::of(4).expect("the committee size is valid"), EpochId::of_name("test"));
     let keys = Keys { epoch, quorum };
-    let block = |view, justify| Arc::new(Block::new(View(view), ReplicaId(0), justify, Vec::new()));
+    let block = |view, justify| Arc::new(Block::new(View(view), ReplicaId(0), justify, Vec::new(), 0));
     let first = block(1, Certificate::genesis(&epoch));
     let high = keys.certificate(first.subject(Domain::Vote), 0..3);
     let second = block(2, Certificate { proof: Default::default(), ..high.clone() });

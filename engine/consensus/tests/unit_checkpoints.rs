@@ -222,8 +222,9 @@ fn the_blocks_of_a_frontier_are_consecutive() {
     let error =
         Frontier::decode(&mut Decoder::new(proven.finish())).expect_err("a frontier with proofs is a second encoding");
     assert_eq!(error.what, "frontier");
-    let slots: Vec<_> =
-        (7..9).map(|slot| Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), vec![digest(slot)]))).collect();
+    let slots: Vec<_> = (7..9)
+        .map(|slot| Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), vec![digest(slot)], 0)))
+        .collect();
     assert!(decoded(&linked(slots)).is_ok(), "unlinked blocks of consecutive slots are a frontier");
     let last =
         block(9, 1, Certificate { subject: Subject { height: Height(u64::MAX - 1), ..at(4, 1) }, ..genesis() }, vec![]);

@@ -46,6 +46,8 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("min_view_timeout_ms", "at most view_timeout_ms", |config| {
             (config.view_duration, config.min_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
         }),
+        ("max_clock_skew_ms", "set 1 to 3600000", |config| config.max_clock_skew_ms = 0),
+        ("max_clock_skew_ms", "set 1 to 3600000", |config| config.max_clock_skew_ms = 3_600_001),
         ("pool_bytes", "at least 1", |config| config.pool_bytes = 0),
         ("pool_bundles", "at least 1", |config| config.pool_bundles = 0),
         ("retained_blocks", "at least 1", |config| config.retained_blocks = 0),

@@ -347,7 +347,7 @@ proptest! {
 
 /// Returns a block that names its parent without a certificate.
 fn ahead(view: u64, parent: &Block) -> Block {
-    Block::optimistic(View(view), ReplicaId(0), voted(parent), vec![])
+    Block::optimistic(View(view), ReplicaId(0), voted(parent), vec![], 0)
 }
 
 #[test]

@@ -56,7 +56,8 @@ fn a_replica_proposes_once_per_view_in_ascending_views() {
 fn a_replica_makes_one_proposal_of_each_kind_per_view() {
     let mut safety = safety();
     let parent = block(4, 0, genesis(), vec![]);
-    let ahead = |view, author| Block::optimistic(View(view), ReplicaId(author), parent.subject(Domain::Vote), vec![]);
+    let ahead =
+        |view, author| Block::optimistic(View(view), ReplicaId(author), parent.subject(Domain::Vote), vec![], 0);
     let one = ahead(5, 1);
     let ballot = safety.propose_optimistically(&one).expect("the first statement is allowed");
     assert_eq!(ballot.to_vote(ReplicaId(1)).subject, one.subject(Domain::OptimisticProposal));

@@ -570,5 +570,5 @@ fn a_certificate_lifts_the_limits() {
 }
 
 fn slot_block(slot: u64, payload: Vec<Digest>) -> Arc<Block> {
-    Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), payload))
+    Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), payload, 0))
 }

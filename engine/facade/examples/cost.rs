@@ -38,7 +38,7 @@ impl StateMachine for Counter {
     type Query = ();
     type Answer = u64;
 
-    fn apply(&mut self, number: u64) -> u64 {
+    fn apply(&mut self, _: &BlockContext, number: u64) -> u64 {
         self.0 = self.0.wrapping_add(number);
         self.0
     }
@@ -56,7 +56,7 @@ impl Application for ByHand {
         BY_HAND.name
     }
 
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, _: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         self.0 = self.0.wrapping_add(u64::from(command.payload[0]));
         result.extend_from_slice(&self.0.to_le_bytes());
     }

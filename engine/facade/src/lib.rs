@@ -18,7 +18,7 @@
 //!     type Query = ();
 //!     type Answer = u64;
 //!
-//!     fn apply(&mut self, add: u64) -> u64 {
+//!     fn apply(&mut self, _: &BlockContext, add: u64) -> u64 {
 //!         self.0 += add;
 //!         self.0
 //!     }
@@ -55,7 +55,7 @@ pub use client::{Awaited, Client, Pending, Pipeline};
 pub use cluster::LocalCluster;
 pub use error::Error;
 pub use machine::{StateMachine, kind, register};
-pub use quorate_applications::{Application, ApplicationKind, Factory, RestoreError};
+pub use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, RestoreError};
 pub use quorate_client::{ClientConfig, ClientError, PipelineOptions};
 pub use quorate_node::{NodeConfig, NodeError};
 pub use quorate_types::{Command, ReplicaId, Status};
@@ -63,5 +63,5 @@ pub use replica::{ClusterPlan, run_replica, write_cluster};
 
 /// Imports for most programs.
 pub mod prelude {
-    pub use crate::{Client, Error, LocalCluster, Pipeline, StateMachine};
+    pub use crate::{BlockContext, Client, Error, LocalCluster, Pipeline, StateMachine};
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use bytes::Bytes;
 use postcard::ser_flavors::Flavor;
-use quorate_applications::{Application, ApplicationKind, Factory, Frozen, RestoreError};
+use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, Frozen, RestoreError};
 use quorate_types::{Command, Decoder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,9 @@ use std::sync::Arc;
 /// A replicated state machine with typed commands, encoded by [`postcard`](https://docs.rs/postcard).
 ///
 /// Equal sequences of commands must produce equal states and replies on every machine, or the replicas diverge: use no
-/// clock, no randomness, no iteration over a hash table (use `BTreeMap`), and no floating-point function whose result
-/// depends on the platform. Replicas compare their states at each checkpoint, and a diverging one stops with an error.
+/// clock and no randomness except the [`BlockContext`]'s, no iteration over a hash table (use `BTreeMap`), and no
+/// floating-point function whose result depends on the platform. Replicas compare their states at each checkpoint, and
+/// a diverging one stops with an error.
 ///
 /// A panic in `apply` stops every replica: return an error in the [`Reply`](StateMachine::Reply) instead, for example
 /// `Result<Receipt, Overdrawn>`. A slow `apply` delays all later commands.
@@ -29,10 +30,11 @@ pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + 
     /// The result of a query for its client.
     type Answer: Serialize + DeserializeOwned;
 
-    /// Executes a command. The replicas call it in the agreed order.
-    fn apply(&mut self, command: Self::Command) -> Self::Reply;
+    /// Executes a command of a block, which has the agreed time. The replicas call it in the agreed order.
+    fn apply(&mut self, block: &BlockContext, command: Self::Command) -> Self::Reply;
 
-    /// Answers a query from the state at one moment, which may lag behind.
+    /// Answers a query from the state at one moment, which may lag behind. It gets no time: if answers depend on the
+    /// time, keep the time of the last block in the state.
     fn query(&self, query: Self::Query) -> Self::Answer;
 
     /// Estimates the bytes of the encoded state, by which replicas decide how often they keep it for others. Equal
@@ -154,9 +156,9 @@ impl<S: StateMachine> Application for Typed<S> {
         S::NAME
     }
 
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         let outcome = match postcard::from_bytes(command.payload) {
-            Ok(command) => Outcome::Done(self.0.get_mut().apply(command)),
+            Ok(command) => Outcome::Done(self.0.get_mut().apply(block, command)),
             Err(_) => Outcome::Malformed,
         };
         reply(&outcome, result);

@@ -1,12 +1,13 @@
 //! The adapter of state machines as an application: commands, snapshots, and bytes from strangers.
 
 use crate::{Counter, add};
-use quorate::{ApplicationKind, Command, Factory, StateMachine, kind, register};
-use quorate_types::ClientId;
+use quorate::{ApplicationKind, BlockContext, Command, Factory, StateMachine, kind, register};
+use quorate_types::{ClientId, Height};
 
 fn executed(application: &mut dyn quorate::Application, payload: &[u8]) -> Vec<u8> {
     let mut result = Vec::new();
-    application.execute(&Command { client: ClientId(1), sequence: 1, payload }, &mut result);
+    let command = Command { client: ClientId(1), sequence: 1, payload };
+    application.execute(&BlockContext::untimed(Height(1)), &command, &mut result);
     result
 }
 

@@ -4,6 +4,7 @@ mod local;
 mod machine;
 mod pipeline;
 mod simulated;
+mod times;
 
 use quorate::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ impl StateMachine for Counter {
     type Query = ();
     type Answer = Counter;
 
-    fn apply(&mut self, add: Add) -> Result<u64, TooMuch> {
+    fn apply(&mut self, _: &BlockContext, add: Add) -> Result<u64, TooMuch> {
         self.total = self.total.checked_add(add.amount).ok_or(TooMuch)?;
         self.last = Some(add.why);
         Ok(self.total)

@@ -16,6 +16,7 @@ pub mod recording;
 mod replies;
 pub mod shared;
 mod states;
+mod wall_clock;
 
 pub use gate::{DurabilityGate, Outgoing, Peers, split};
 pub use headroom::Headroom;
@@ -23,3 +24,4 @@ pub use iteration::EventLoop;
 pub use replies::{Answers, DEFAULT_REPLY_CACHE_BYTES, ReplyCache, bad_expiry, refusal};
 pub use shared::{SharedSettings, client_terms};
 pub use states::{Chunks, Kept, MAX_UNCERTIFIED, StateKeeper};
+pub use wall_clock::WallClock;

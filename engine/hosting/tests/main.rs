@@ -5,3 +5,4 @@ mod gate;
 mod headroom;
 mod replies;
 mod states;
+mod wall_clock;

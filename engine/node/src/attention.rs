@@ -29,6 +29,15 @@ fn lost_kept(up_to: Height) -> String {
     )
 }
 
+/// Describes that a quorum accepted the time of a block that this replica refused.
+fn clock(ahead_ms: i64) -> String {
+    let (distance, side) = (ahead_ms.unsigned_abs(), if ahead_ms > 0 { "behind" } else { "ahead of" });
+    format!(
+        "its clock is {distance} ms {side} the time of the last block, which a quorum accepted: synchronize the clock, \
+         for example by NTP; until then this replica does not vote for new blocks"
+    )
+}
+
 impl<P: Protocol> Host<P> {
     /// Returns the other replicas that are connected.
     pub(crate) fn connected(&self) -> Vec<ReplicaId> {
@@ -76,6 +85,7 @@ impl<P: Protocol> Host<P> {
         if devices.desk.admission().is_full() {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
+        attention.extend(self.replica.parts().clock.disagreement_ms().map(clock));
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
         attention.extend(self.replica.lost_kept().map(lost_kept));
         attention.extend(voided(self.replica.parts().store.absence.executed()));

@@ -520,7 +520,7 @@ impl<M: Message> Devices<M> {
         {
             let _requests = stages::message(MessageKind::Request, bundles.len());
             let _stage = stages::enter(Stage::Execute);
-            self.executor.try_execute(block.height, bundles, &mut self.replies)?;
+            self.executor.try_execute(block.into(), bundles, &mut self.replies)?;
         }
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
         let Devices { desk, network, writer, replies, .. } = self;

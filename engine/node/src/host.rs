@@ -21,8 +21,8 @@ use crate::peers::PeerFrames;
 use crate::progress::Progress;
 use quorate_consensus::facts::Shape;
 use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
-use quorate_hosting::EventLoop;
 use quorate_hosting::recording::Recorder;
+use quorate_hosting::{EventLoop, WallClock};
 use quorate_network::transports::{Counters, PathChange, Refusal, Remote};
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
@@ -31,7 +31,7 @@ use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, ThreadTimes,
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum number of inputs from a replica's own devices per iteration. Without it, a cluster of one replica would
 /// never poll the network again.
@@ -44,6 +44,9 @@ const LONG_EXECUTION_NS: u64 = 50_000;
 const BUNDLE_NS: u64 = 300;
 const COMMAND_NS: u64 = 40;
 const SIXTEEN_BYTES_NS: u64 = 5;
+
+/// Interval between readings of the wall clock.
+const WALL_CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Order to a host to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +98,8 @@ pub(crate) struct Host<P: Protocol> {
     account: CpuAccount,
     started: Instant,
     pub(crate) now: Time,
+    wall_clock: WallClock,
+    wall_clock_read: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
     pub(crate) events: Vec<Arrival<P::Message>>,
     peers: PeerFrames<Frame<Envelope<P::Message>>>,
@@ -113,7 +118,9 @@ impl<P: Protocol> RunningNode for Host<P> {
         let _counts = self.account.enter();
         meter::time_with(thread_cpu_ns);
         stages::begin_thread();
-        self.begin()?;
+        self.come_back()?;
+        self.read_clock();
+        self.start()?;
         loop {
             match self.orders.read() {
                 Order::Run => {
@@ -135,9 +142,8 @@ impl<P: Protocol> RunningNode for Host<P> {
     }
 
     fn begin(&mut self) -> Result<(), HostError> {
-        self.recover(self.memory)?;
-        self.devices.start_threads(self.recorder.is_some())?;
-        self.feed(Input::Start)
+        self.come_back()?;
+        self.start()
     }
 
     fn turn_at(&mut self, now: Time) -> Result<(), HostError> {
@@ -168,6 +174,8 @@ impl<P: Protocol> Host<P> {
             account: CpuAccount::current().unwrap_or_default(),
             started: Instant::now(),
             now: Time(0),
+            wall_clock: WallClock::default(),
+            wall_clock_read: Time(0),
             actions: Vec::new(),
             events: Vec::new(),
             peers,
@@ -184,12 +192,35 @@ impl<P: Protocol> Host<P> {
         self.now = Time(elapsed);
     }
 
+    fn come_back(&mut self) -> Result<(), HostError> {
+        self.recover(self.memory)?;
+        self.devices.start_threads(self.recorder.is_some())
+    }
+
+    fn start(&mut self) -> Result<(), HostError> {
+        self.read_wall_clock();
+        self.feed(Input::Start)
+    }
+
+    /// Tells the replica the wall clock if it has been corrected.
+    fn read_wall_clock(&mut self) {
+        self.wall_clock_read = self.now;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
+        if let Some(origin_ms) = self.wall_clock.correction(self.now, unix_ms) {
+            self.consume(Input::Clock { origin_ms });
+        }
+    }
+
     fn turn(&mut self) -> Result<(), HostError> {
         let wait = self.wait();
         self.devices.announce_questions();
         self.devices.network.defer_clients(self.replica.patience(self.now));
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
+        if self.now.since(self.wall_clock_read) >= WALL_CLOCK_INTERVAL {
+            self.read_wall_clock();
+        }
         self.work()
     }
 

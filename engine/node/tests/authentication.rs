@@ -209,7 +209,7 @@ fn carried_bundles(bundles: &[Bundle], carried: bool) -> Vec<Bundle> {
 impl Forge for ViewMessage {
     fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self {
         let genesis = Certificate::genesis(&attacker.committee.epoch);
-        let block = Block::new(View(1), Attacker::ID, genesis, bundles.iter().map(Bundle::digest).collect());
+        let block = Block::new(View(1), Attacker::ID, genesis, bundles.iter().map(Bundle::digest).collect(), 0);
         let endorsement = endorsement(attacker, &block, Domain::Proposal);
         let bundles = carried_bundles(bundles, carried);
         ViewMessage::Proposal(Arc::new(Proposal { block: Arc::new(block), evidence: None, endorsement, bundles }))
@@ -222,7 +222,7 @@ impl Forge for ViewMessage {
 
 impl Forge for PbftMessage {
     fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self {
-        let block = Block::of_slot(View(1), Attacker::ID, Height(1), bundles.iter().map(Bundle::digest).collect());
+        let block = Block::of_slot(View(1), Attacker::ID, Height(1), bundles.iter().map(Bundle::digest).collect(), 0);
         let endorsement = endorsement(attacker, &block, Domain::Prepare);
         let bundles = carried_bundles(bundles, carried);
         PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block: Arc::new(block), bundles }))

@@ -24,6 +24,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("consensus", "batch_bytes", "1000000"),
     ("consensus", "dissemination", "\"replicas\""),
     ("consensus", "max_delay_ms", "101"),
+    ("consensus", "max_clock_skew_ms", "501"),
     ("consensus", "retained_blocks", "2000"),
     ("consensus", "retained_bytes", "2000"),
     ("consensus", "window", "2000"),

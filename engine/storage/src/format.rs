@@ -36,7 +36,7 @@ pub struct Identity {
 /// The unit that a disk writes entirely or not at all, in bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The only supported format.
-pub(crate) const FORMAT: u16 = 5;
+pub(crate) const FORMAT: u16 = 6;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Content bytes of a group per sector: all but the mark.

@@ -19,6 +19,9 @@ pub struct Block {
     pub height: Height,
     /// The proposer.
     pub author: ReplicaId,
+    /// Wall clock of the proposer, in milliseconds since the Unix epoch. 0 in a block that only fills a slot, which
+    /// every replica makes by itself.
+    pub time_ms: u64,
     /// Certificate of the parent; without signers in an optimistic block.
     pub justify: Certificate,
     /// Digests of the bundles to execute, in order.
@@ -35,12 +38,15 @@ impl Block {
     ///
     /// # Panics
     /// If the certificate has attachments: the digest would not cover them.
-    pub fn new(view: View, author: ReplicaId, justify: Certificate, payload: Vec<Digest>) -> Block {
+    pub fn new(view: View, author: ReplicaId, justify: Certificate, payload: Vec<Digest>, time_ms: u64) -> Block {
         assert!(justify.attachments.is_empty(), "a certificate of votes has no attachments");
-        let height = justify.subject.height.next();
-        let covers = CoverNames::default();
-        let digest = digest(view, height, author, &justify, &payload, &covers);
-        Block { digest, view, height, author, justify, payload, covers }
+        let (height, covers) = (justify.subject.height.next(), CoverNames::default());
+        Block { digest: Digest::ZERO, view, height, author, time_ms, justify, payload, covers }.hashed()
+    }
+
+    /// Computes the digest from the other fields.
+    fn hashed(self) -> Block {
+        Block { digest: digest(&self), ..self }
     }
 
     /// Returns the block with the names of certificates that prove the storage of its bundles. Its digest covers the
@@ -50,9 +56,8 @@ impl Block {
     /// If the names are for a different number of bundles.
     pub fn with_covers(mut self, covers: CoverNames) -> Block {
         assert!(covers.fit(self.payload.len()), "a block names the certificate of each of its bundles");
-        self.digest = digest(self.view, self.height, self.author, &self.justify, &self.payload, &covers);
         self.covers = covers;
-        self
+        self.hashed()
     }
 
     /// Returns the certificates that prove the storage of the bundles.
@@ -65,24 +70,24 @@ impl Block {
     ///
     /// # Panics
     /// If the slot is 0, which is genesis.
-    pub fn of_slot(view: View, author: ReplicaId, slot: Height, payload: Vec<Digest>) -> Block {
+    pub fn of_slot(view: View, author: ReplicaId, slot: Height, payload: Vec<Digest>, time_ms: u64) -> Block {
         let before = Height(slot.0.checked_sub(1).expect("slots count from 1"));
         let subject = Subject { domain: Domain::Vote, view: View(0), height: before, digest: Digest::ZERO };
         let blank =
             Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: bytes::Bytes::new() };
-        Block::new(view, author, blank, payload)
+        Block::new(view, author, blank, payload, time_ms)
     }
 
     /// Creates the block of an optimistic proposal, which names its parent before the parent is certified. `parent` is
     /// the subject of the votes for it; the certificate has no signers and no proof.
-    pub fn optimistic(view: View, author: ReplicaId, parent: Subject, payload: Vec<Digest>) -> Block {
+    pub fn optimistic(view: View, author: ReplicaId, parent: Subject, payload: Vec<Digest>, time_ms: u64) -> Block {
         let uncertified = Certificate {
             subject: parent,
             signers: Signers::empty(),
             attachments: Vec::new(),
             proof: bytes::Bytes::new(),
         };
-        Block::new(view, author, uncertified, payload)
+        Block::new(view, author, uncertified, payload, time_ms)
     }
 
     /// Returns whether it names its parent without a certificate; see [`Block::optimistic`]. False for genesis, which
@@ -118,18 +123,13 @@ impl Block {
     }
 }
 
-fn digest(
-    view: View,
-    height: Height,
-    author: ReplicaId,
-    justify: &Certificate,
-    payload: &[Digest],
-    covers: &CoverNames,
-) -> Digest {
-    let mut header = Encoder::with_capacity(160);
+fn digest(block: &Block) -> Digest {
+    let Block { digest: _, view, height, author, time_ms, justify, payload, covers } = block;
+    let mut header = Encoder::with_capacity(168);
     view.encode(&mut header);
     height.encode(&mut header);
     author.encode(&mut header);
+    header.put_u64(*time_ms);
     justify.subject.encode(&mut header);
     justify.signers.encode(&mut header);
     header.put_count(payload.len());
@@ -163,6 +163,7 @@ impl Wire for Block {
     fn encode(&self, out: &mut Encoder) {
         self.view.encode(out);
         self.author.encode(out);
+        out.put_u64(self.time_ms);
         self.justify.encode(out);
         let count = u32::try_from(self.payload.len()).expect("the wire format limits the bundles of a block");
         out.put_u32(if self.covers.is_empty() { count } else { count | COVERED });
@@ -175,6 +176,7 @@ impl Wire for Block {
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let view = View::decode(input)?;
         let author = ReplicaId::decode(input)?;
+        let time_ms = input.get_u64("time of a block")?;
         let justify = Certificate::decode(input)?;
         if !justify.attachments.is_empty() {
             return Err(input
@@ -186,7 +188,7 @@ impl Wire for Block {
         let (covered, count) = input.get_flagged_count("block payload", COVERED, MAX_BLOCK_BUNDLES, 32)?;
         let payload = (0..count).map(|_| Digest::decode(input)).collect::<Result<Vec<_>, _>>()?;
         let covers = if covered { CoverNames::decode(input, count)? } else { CoverNames::default() };
-        let block = Block::new(view, author, justify, payload);
+        let block = Block::new(view, author, justify, payload, time_ms);
         Ok(if covered { block.with_covers(covers) } else { block })
     }
 }

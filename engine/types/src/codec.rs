@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
 /// The first byte of every message; a receiver refuses any other.
-pub const WIRE_VERSION: u8 = 5;
+pub const WIRE_VERSION: u8 = 6;
 
 /// A type with exactly one encoding.
 pub trait Wire: Sized {

@@ -44,7 +44,7 @@ tags! {
     /// The root of all chains of a genesis.
     EMPTY_CHAIN = b"qG01",
     /// A block.
-    BLOCK = b"qH01",
+    BLOCK = b"qH02",
     /// The seed of an identity key derived from a seed.
     IDENTITY_SEED = b"qI01",
     /// The id of a client with a key.
@@ -63,6 +63,8 @@ tags! {
     MEMBER_KEYS = b"qP02",
     /// A query identified by an answer.
     QUESTION = b"qQ01",
+    /// Random bytes that applications get from a block.
+    RANDOMNESS = b"qR02",
     /// Replies that are authenticated together.
     AUTHENTICATED_REPLIES = b"qR01",
     /// A file with a state.
@@ -76,7 +78,7 @@ tags! {
     /// The history before the first block.
     NOTHING_EXECUTED = b"qX00",
     /// The history of all executed commands.
-    HISTORY = b"qX01",
+    HISTORY = b"qX03",
     /// The state at a checkpoint.
     CHECKPOINT = b"qX02",
     /// A connection id of QUIC.

@@ -19,9 +19,9 @@ proptest! {
         number in 0usize..64,
         member in crate::common::replica(),
     ) {
-        let Block { view, author, justify, payload, .. } = block.clone();
+        let Block { view, author, justify, payload, time_ms, .. } = block.clone();
         let digest = |view, author, justify: &Certificate, payload: &[Digest]| {
-            Block::new(view, author, justify.clone(), payload.to_vec()).digest()
+            Block::new(view, author, justify.clone(), payload.to_vec(), time_ms).digest()
         };
         let mut seen = vec![block.digest()];
         let mut differs = |digest: Digest| {
@@ -47,6 +47,8 @@ proptest! {
             signers.insert(member);
         }
         differs(digest(view, author, &Certificate { signers, ..justify.clone() }, &payload));
+        let later = Block::new(view, author, justify.clone(), payload.clone(), time_ms ^ 1 << number);
+        differs(later.digest());
         differs(digest(view, author, &justify, &[&payload[..], &[Digest::ZERO]].concat()));
         for at in 0..payload.len() {
             let mut other = payload.clone();
@@ -61,7 +63,7 @@ proptest! {
     fn the_digest_covers_the_order_of_the_payload(block in crate::common::block()) {
         let mut payload = block.payload.clone();
         payload.reverse();
-        let other = Block::new(block.view, block.author, block.justify.clone(), payload);
+        let other = Block::new(block.view, block.author, block.justify.clone(), payload, block.time_ms);
         prop_assert_eq!(other.digest() == block.digest(), other.payload == block.payload);
     }
 
@@ -86,7 +88,7 @@ proptest! {
     #[test]
     fn the_digest_does_not_cover_the_proof(block in crate::common::block(), proof in crate::common::bytes(64)) {
         let justify = Certificate { proof, ..block.justify.clone() };
-        let other = Block::new(block.view, block.author, justify, block.payload.clone());
+        let other = Block::new(block.view, block.author, justify, block.payload.clone(), block.time_ms);
         prop_assert_eq!(other.digest(), block.digest());
     }
 
@@ -103,24 +105,25 @@ proptest! {
 #[test]
 fn an_optimistic_block_names_its_parent_without_a_certificate() {
     let genesis = Certificate::genesis(&EpochId::of_name("a cluster"));
-    let parent = Block::new(View(1), ReplicaId(0), genesis, vec![]);
-    let block = Block::optimistic(View(2), ReplicaId(1), parent.subject(Domain::Vote), vec![]);
+    let parent = Block::new(View(1), ReplicaId(0), genesis, vec![], 0);
+    let block = Block::optimistic(View(2), ReplicaId(1), parent.subject(Domain::Vote), vec![], 0);
     assert!(block.is_optimistic() && !parent.is_optimistic(), "genesis needs no certificate");
     assert_eq!((block.parent(), block.height), (parent.digest(), parent.height.next()));
     let mut out = Encoder::default();
     block.encode(&mut out);
     assert_eq!(Block::decode(&mut Decoder::new(out.finish())), Ok(block.clone()));
-    let slot = Block::of_slot(View(3), ReplicaId(0), Height(2), vec![]);
+    let slot = Block::of_slot(View(3), ReplicaId(0), Height(2), vec![], 0);
     assert!(!slot.is_optimistic(), "a slot has no parent");
     let signers: Signers = (0..3).map(ReplicaId).collect();
-    let certified = Block::new(View(2), ReplicaId(1), Certificate { signers, ..block.justify.clone() }, vec![]);
+    let certified =
+        Block::new(View(2), ReplicaId(1), Certificate { signers, ..block.justify.clone() }, vec![], block.time_ms);
     assert!(!certified.is_optimistic() && certified.digest() != block.digest());
 }
 
 #[test]
 fn names_of_certificates_have_one_encoding() {
     let genesis = Certificate::genesis(&EpochId::of_name("a cluster"));
-    let block = Block::new(View(1), ReplicaId(0), genesis, vec![Digest([1; 32]), Digest([2; 32])]);
+    let block = Block::new(View(1), ReplicaId(0), genesis, vec![Digest([1; 32]), Digest([2; 32])], 0);
     let covered = block.with_covers(CoverNames::new([Some(Digest([3; 32])), Some(Digest([4; 32]))]));
     let mut out = Encoder::default();
     covered.encode(&mut out);
@@ -150,6 +153,7 @@ fn a_block_beyond_the_last_height_is_refused() {
     let mut out = Encoder::default();
     View(2).encode(&mut out);
     ReplicaId(0).encode(&mut out);
+    out.put_u64(0);
     justify.encode(&mut out);
     out.put_count(0);
     let error = Block::decode(&mut Decoder::new(out.finish())).expect_err("the height overflows");

@@ -14,7 +14,7 @@ impl StateMachine for Counter {
     type Query = ();
     type Answer = u64;
 
-    fn apply(&mut self, number: u64) -> u64 {
+    fn apply(&mut self, _: &BlockContext, number: u64) -> u64 {
         self.0 = self.0.wrapping_add(number);
         self.0
     }

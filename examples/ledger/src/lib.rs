@@ -1,6 +1,6 @@
 //! A replicated ledger: accounts with balances, which no transfer overdraws.
 
-use quorate::StateMachine;
+use quorate::{BlockContext, StateMachine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,22 +14,39 @@ pub struct Ledger {
 /// A change of the ledger.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry {
-    Deposit { to: String, amount: u64 },
-    Transfer { from: String, to: String, amount: u64 },
+    Deposit {
+        to: String,
+        amount: u64,
+    },
+    /// Refused after `until_ms`, in milliseconds since the Unix epoch: a client that no longer waits is not surprised.
+    Transfer {
+        from: String,
+        to: String,
+        amount: u64,
+        until_ms: Option<u64>,
+    },
 }
 
-/// Balances after an entry.
+/// Balances after an entry, and its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Receipt {
     pub from: Option<u64>,
     pub to: u64,
+    /// When it was executed, in milliseconds since the Unix epoch: the same on all replicas.
+    pub time_ms: u64,
 }
 
 /// Reason why an entry changed nothing. It is a normal reply, the same from all replicas.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     NoAccount(String),
-    Overdrawn { balance: u64 },
+    Overdrawn {
+        balance: u64,
+    },
+    /// The transfer came this many milliseconds too late.
+    Expired {
+        late_ms: u64,
+    },
     TooMuch,
 }
 
@@ -38,6 +55,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::NoAccount(name) => write!(f, "there is no account `{name}`"),
             Refusal::Overdrawn { balance } => write!(f, "the balance is only {balance}"),
+            Refusal::Expired { late_ms } => write!(f, "the transfer expired {late_ms} ms ago"),
             Refusal::TooMuch => write!(f, "the balance would exceed {}", u64::MAX),
         }
     }
@@ -50,15 +68,19 @@ impl StateMachine for Ledger {
     type Query = String;
     type Answer = Option<u64>;
 
-    fn apply(&mut self, entry: Entry) -> Result<Receipt, Refusal> {
+    fn apply(&mut self, block: &BlockContext, entry: Entry) -> Result<Receipt, Refusal> {
+        let time_ms = block.time_ms();
         match entry {
-            Entry::Deposit { to, amount } => Ok(Receipt { from: None, to: self.add(to, amount)? }),
-            Entry::Transfer { from, to, amount } => {
+            Entry::Deposit { to, amount } => Ok(Receipt { from: None, to: self.add(to, amount)?, time_ms }),
+            Entry::Transfer { until_ms: Some(until_ms), .. } if time_ms > until_ms => {
+                Err(Refusal::Expired { late_ms: time_ms - until_ms })
+            }
+            Entry::Transfer { from, to, amount, .. } => {
                 let balance = *self.balances.get(&from).ok_or_else(|| Refusal::NoAccount(from.clone()))?;
                 let rest = balance.checked_sub(amount).ok_or(Refusal::Overdrawn { balance })?;
                 self.balances.insert(from.clone(), rest);
                 match self.add(to, amount) {
-                    Ok(to) => Ok(Receipt { from: Some(self.balances[&from]), to }),
+                    Ok(to) => Ok(Receipt { from: Some(self.balances[&from]), to, time_ms }),
                     Err(refusal) => {
                         self.balances.insert(from, balance);
                         Err(refusal)

@@ -9,7 +9,7 @@ use std::path::Path;
 const USAGE: &str = "usage: ledger new DIRECTORY                        writes a cluster of four replicas
        ledger replica DIRECTORY/replica-N             runs one of them
        ledger deposit DIRECTORY ACCOUNT AMOUNT
-       ledger transfer DIRECTORY FROM TO AMOUNT
+       ledger transfer DIRECTORY FROM TO AMOUNT [UNTIL]  valid until this time, in milliseconds since 1970
        ledger balance DIRECTORY ACCOUNT";
 /// First port of the cluster's replicas.
 const BASE_PORT: u16 = 7400;
@@ -29,8 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["deposit", directory, to, amount] => {
             enter(directory, Entry::Deposit { to: to.into(), amount: amount.parse()? })?;
         }
-        ["transfer", directory, from, to, amount] => {
-            enter(directory, Entry::Transfer { from: from.into(), to: to.into(), amount: amount.parse()? })?;
+        ["transfer", directory, from, to, amount, ref until @ ..] if until.len() < 2 => {
+            let until_ms = until.first().map(|until| until.parse()).transpose()?;
+            enter(directory, Entry::Transfer { from: from.into(), to: to.into(), amount: amount.parse()?, until_ms })?;
         }
         ["balance", directory, account] => match client(directory)?.query(&account.into())? {
             Some(balance) => println!("{balance}"),

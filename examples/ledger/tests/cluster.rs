@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Time after which an unanswered call counts as hung, generous for busy machines.
 const HANG: Duration = Duration::from_secs(60);
@@ -69,5 +69,10 @@ fn a_ledger_survives_the_loss_of_a_replica() {
     assert!(!refused.status.success());
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("the balance is only 70"), "{text}");
-    assert_eq!(eventually(&["balance", path(&net), "ada"]), "70");
+    let expired = ledger(&["transfer", path(&net), "ada", "bob", "1", "1000"]);
+    let text = String::from_utf8_lossy(&expired.stderr).into_owned();
+    assert!(!expired.status.success() && text.contains("the transfer expired"), "{text}");
+    let in_time = (SystemTime::now() + HANG).duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis();
+    assert_eq!(eventually(&["transfer", path(&net), "ada", "bob", "1", &in_time.to_string()]), "32 after this entry");
+    assert_eq!(eventually(&["balance", path(&net), "ada"]), "69");
 }

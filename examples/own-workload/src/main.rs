@@ -41,7 +41,7 @@ impl Workload for Transfers {
         // Neither step shares a factor with the number of accounts, so each account pays and is paid.
         let (from, to) = (self.moved * 7 % ACCOUNTS, self.moved * 13 % ACCOUNTS);
         let (from, to) = (format!("account-{from}"), format!("account-{to}"));
-        Transfers::encode(&Entry::Transfer { from, to, amount: 1 }, payload);
+        Transfers::encode(&Entry::Transfer { from, to, amount: 1, until_ms: None }, payload);
     }
 }
 

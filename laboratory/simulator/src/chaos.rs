@@ -4,6 +4,8 @@ use crate::clock::TRUE_RATE;
 use crate::faults::{Change, FULL_SPEED, Leaves, pairs};
 use crate::links::{Purpose, Random};
 use crate::network::{Delay, End, LinkSpec, NetworkSpec};
+use quorate_consensus::Config;
+use quorate_consensus::voting::clock::MAX_AGE_VIEWS;
 use quorate_types::Time;
 use std::time::Duration;
 
@@ -65,7 +67,10 @@ pub struct Chaos {
 
 /// Draws faults for a period of `lasts`. At most `faults` replicas at a time fail for good or lack their journal. Other
 /// faults last up to two view timeouts.
-pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_timeout: Duration) -> Chaos {
+pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, config: &Config) -> Chaos {
+    let view_timeout = config.view_timeout();
+    // Twice as much as any replica accepts.
+    let max_skew = (config.max_clock_skew() + view_timeout * MAX_AGE_VIEWS) * 2;
     let mut random = Random::new(seed, Purpose::Faults, 0);
     let mut order: Vec<usize> = (0..replicas).collect();
     for at in (1..replicas).rev() {
@@ -84,7 +89,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     let mut now = Time(0) + random.time_below(gap);
     while now < Time(0) + lasts {
         let until = now + random.time_below(view_timeout * 2);
-        let span = Span { now, until, view_timeout };
+        let span = Span { now, until, view_timeout, max_skew };
         draw(&mut random, replicas, disks > 0, span, &mut changes);
         now = now + random.time_below(gap) + Duration::from_nanos(1);
     }
@@ -100,16 +105,18 @@ struct Span {
     now: Time,
     until: Time,
     view_timeout: Duration,
+    /// Maximum error of a wall clock in either direction.
+    max_skew: Duration,
 }
 
 fn draw(random: &mut Random, replicas: usize, loses_disks: bool, span: Span, changes: &mut Vec<(Time, Change)>) {
-    let Span { now, until, view_timeout } = span;
+    let Span { now, until, view_timeout, max_skew } = span;
     let all: Vec<usize> = (0..replicas).collect();
     let one = *random.pick(&all);
     let other = *random.pick(&all);
     let mut lasts = |begin: Change, end: Change| changes.extend([(now, begin), (until, end)]);
     let mut cut = |pairs: Vec<(usize, usize)>| lasts(Change::Cut(pairs.clone(), true), Change::Cut(pairs, false));
-    match random.below(10) {
+    match random.below(11) {
         0 => changes.push((now, Change::Pause(one, until))),
         1 => {
             let factor = FULL_SPEED * (2 + random.below(50));
@@ -129,6 +136,11 @@ fn draw(random: &mut Random, replicas: usize, loses_disks: bool, span: Span, cha
         6 => {
             let rate = TRUE_RATE - MAX_DRIFT_PPM + random.below(2 * MAX_DRIFT_PPM + 1);
             lasts(Change::Clock(one, rate), Change::Clock(one, TRUE_RATE));
+        }
+        7 => {
+            let most = max_skew.as_millis() as u64;
+            let skew = random.below(2 * most + 1) as i64 - most as i64;
+            lasts(Change::Skew(one, skew), Change::Skew(one, 0));
         }
         _ => {
             let kinds = if loses_disks { Leaves::ALL } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };

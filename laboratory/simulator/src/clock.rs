@@ -7,6 +7,14 @@ pub const NEVER: Time = Time(u64::MAX);
 pub const TRUE_RATE: u64 = 1_000_000;
 pub const NS_PER_MS: f64 = 1e6;
 
+/// True time at virtual time 0, in milliseconds since the Unix epoch: the beginning of 2026.
+const EPOCH_MS: u64 = 1_767_225_600_000;
+
+/// Returns the true time at virtual time `now`, in milliseconds since the Unix epoch.
+pub fn unix_ms(now: Time) -> u64 {
+    EPOCH_MS + now.0 / 1_000_000
+}
+
 /// Converts milliseconds to whole nanoseconds.
 pub fn ms_to_ns(ms: f64) -> u64 {
     (ms * NS_PER_MS) as u64

@@ -3,7 +3,7 @@
 
 use crate::shares::HonestShare;
 use crate::statements::Statements as Signed;
-use quorate_adversary::oracles::{Availability, Chain, Property, Relays, Statements, Violation, Weight, Work};
+use quorate_adversary::oracles::{Availability, Chain, Property, Relays, Statements, Times, Violation, Weight, Work};
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::recovery::journal::Record;
@@ -74,6 +74,8 @@ pub struct Oracle {
     relays: Relays,
     /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
     availability: Option<Availability>,
+    /// Checks the times of blocks.
+    times: Times,
     /// Proposed blocks over the size limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
     /// The first violation.
@@ -90,6 +92,7 @@ impl Oracle {
             work: Work::new(replicas, config),
             relays: Relays::new(replicas),
             availability: config.dissemination.is_certified().then(|| Availability::new(replicas, quorum.faults())),
+            times: Times::new(replicas, quorum.faults(), config),
             too_large: DigestMap::with_hasher(Salt(0)),
             chain: Chain::new(genesis, replicas),
             faulty: Signers::empty(),
@@ -116,6 +119,7 @@ impl Oracle {
         if lies {
             self.liars.insert(replica);
             self.statements.lies(replica);
+            self.times.distrust(replica);
             self.availability.iter_mut().for_each(|availability| availability.distrust(replica));
         } else {
             self.statements.distrust(replica);
@@ -344,8 +348,11 @@ impl Oracle {
         }
     }
 
-    /// Observes a record that a replica writes to its journal, or reads from it after a restart.
-    pub fn journals(&mut self, replica: ReplicaId, record: &Record) {
+    /// Observes a record that a replica writes to its journal while its wall clock shows `clock_ms`, or reads from
+    /// there after a restart.
+    pub fn journals(&mut self, replica: ReplicaId, record: &Record, clock_ms: Option<u64>) {
+        let timely = self.times.journals(replica, record, clock_ms);
+        self.breached(timely);
         if let Some(availability) = &mut self.availability {
             availability.journals(replica, record);
         }
@@ -374,6 +381,8 @@ impl Oracle {
         self.check_block(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
+        let timely = self.times.commits(replica, block);
+        self.breached(timely);
         let agrees = self.chain.commits(replica.index(), block, bundles);
         if agrees.is_ok() {
             self.compare_voids(replica, block, bundles.len() == block.payload.len());
@@ -389,6 +398,14 @@ impl Oracle {
             }
             Ok(false) => {}
             Err(discord) => self.report(discord.property(), format!("replica {replica} {discord}")),
+        }
+    }
+
+    /// Observes that a replica has executed a block at a time. Without repairs, each replica executes other blocks.
+    pub fn executed_at(&mut self, replica: ReplicaId, block: &Block, time_ms: u64) {
+        if self.agrees {
+            let agreed = self.times.executes(replica, block, time_ms);
+            self.breached(agreed);
         }
     }
 
@@ -457,7 +474,9 @@ impl Oracle {
 
     /// Observes that a replica adopts the state of a checkpoint instead of executing the blocks before it. Another
     /// replica must have executed them.
-    pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
+    pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest, time_ms: u64) {
+        let agreed = self.times.adopts(replica, height, time_ms);
+        self.breached(agreed);
         if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {
             let what = format!("replica {replica} adopts a state at height {height} that no replica has executed");
             return self.report(Property::Agreement, what);

@@ -4,6 +4,7 @@ mod adoption_sweep;
 mod chaos;
 mod charges;
 mod clients;
+mod clocks;
 mod codes;
 mod common;
 mod crash_sweep;

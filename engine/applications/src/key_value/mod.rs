@@ -8,6 +8,7 @@ pub use command::{
 };
 
 use crate::application::{Application, Frozen, RestoreError};
+use crate::context::BlockContext;
 use crate::footprint::{Footprint, Rest, Touched};
 use bytes::Bytes;
 use pairs::Pairs;
@@ -112,7 +113,7 @@ impl Application for KeyValue {
         NAME
     }
 
-    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+    fn execute(&mut self, _block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {
         self.pairs.settle();
         let Ok(command) = KeyValueCommand::decode(command.payload) else {
             return KeyValueResult::Malformed.encode(result);

@@ -1,7 +1,7 @@
 //! Helpers of the tests.
 #![allow(dead_code)]
 
-use quorate_applications::{ApplicationKind, Executor, KeyValueCommand, Reply};
+use quorate_applications::{ApplicationKind, BlockContext, Executor, KeyValueCommand, Reply};
 use quorate_types::{Bundle, BundleBuilder, ClientId, EpochId, Height};
 
 pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
@@ -18,7 +18,7 @@ pub fn executor(kind: ApplicationKind) -> Executor {
 
 pub fn step(executor: &mut Executor, bundles: &[Bundle]) -> Vec<Reply> {
     let mut replies = Vec::new();
-    executor.execute(executor.height().next(), bundles, &mut replies);
+    executor.execute(BlockContext::untimed(executor.height().next()), bundles, &mut replies);
     replies
 }
 

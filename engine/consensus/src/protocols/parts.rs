@@ -5,6 +5,7 @@ use crate::data::alone::Alone;
 use crate::data::answers::Answers;
 use crate::recovery::checkpoints::Checkpoints;
 use crate::store::Store;
+use crate::voting::clock::Clock;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::LeaderElection;
 use crate::voting::pacemaker::Pacemaker;
@@ -27,6 +28,8 @@ pub struct Parts {
     /// All commitments of this replica.
     pub safety: Safety,
     pub pacemaker: Pacemaker,
+    /// Judges the times of blocks.
+    pub clock: Clock,
     /// Detects a leader that passes over pending commands.
     pub fairness: Fairness,
     /// Selects the bundles sent along with proposals.

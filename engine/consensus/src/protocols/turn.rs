@@ -5,7 +5,7 @@ use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::recovery::checkpoints::Meaning;
 use crate::recovery::journal::Record;
-use crate::seam::{Action, Envelope, Halt, MAX_COVERS, MAX_SPREAD_BYTES, Mark, Message, RecordId, To};
+use crate::seam::{Action, Drop, Envelope, Halt, MAX_COVERS, MAX_SPREAD_BYTES, Mark, Message, RecordId, To};
 use crate::store::Taken;
 use crate::store::delivery::in_messages;
 use crate::voting::fairness::Finding;
@@ -104,6 +104,14 @@ impl<M: Message> Turn<'_, M> {
         finding == Finding::PassedOver
     }
 
+    /// Judges the time of a block that this replica is about to vote for, before anybody has certified it.
+    ///
+    /// # Errors
+    /// If it is too far from this replica's clock.
+    pub fn judge_time(&mut self, block: &Block) -> Result<(), Drop> {
+        self.parts.clock.judge(self.now, block, self.parts.pacemaker.duration())
+    }
+
     /// Handles the certificate of a checkpoint, which makes it stable if it is the newest.
     pub fn stabilise(&mut self, certificate: Certificate) {
         let height = certificate.subject.height;
@@ -156,8 +164,9 @@ impl<M: Message> Turn<'_, M> {
             self.out.persist_bundles(self.parts.store.late_bundles(&path));
         }
         self.out.persist(Record::Commit { height, digest });
-        let actions = &mut self.out.actions;
+        let (actions, clock) = (&mut self.out.actions, &mut self.parts.clock);
         self.parts.store.commit(&digest, |block, bundles, frontier| {
+            clock.on_commit(&block.digest());
             actions.push(Action::Commit { block, bundles });
             actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
         });

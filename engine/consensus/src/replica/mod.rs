@@ -32,6 +32,7 @@ use crate::recovery::journal::{Asking, Standing};
 use crate::recovery::transfer::Transfer;
 use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Refusal, Timer, To};
 use crate::store::Store;
+use crate::voting::clock::Clock;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::{LeaderElection, LeaderScript};
 use crate::voting::pacemaker::Pacemaker;
@@ -135,6 +136,7 @@ impl<P: Protocol> Replica<P> {
             store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
             safety: Safety::new(genesis.subject),
             pacemaker: Pacemaker::new(&config, quorum),
+            clock: Clock::new(&config),
             fairness: Fairness::new(&config, quorum),
             alone: Alone::new(quorum),
             leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
@@ -194,6 +196,7 @@ impl<P: Protocol> Replica<P> {
                     sources.into_iter().map(Need::Offered).chain(std::iter::repeat(Need::Offered(Source::Unnamed)));
                 self.submit(now, self.parts.me, bundles.into_iter().zip(needs));
             }
+            Input::Clock { origin_ms } => self.parts.clock.set(origin_ms),
             Input::Left(source) => self.parts.store.pool.leave(source),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
             Input::Timeout(Timer::Votes) => self.close_late(now),

@@ -43,6 +43,7 @@ wire! {
         14 = Holds { height, chunks: with[encode_chunks, decode_chunks] },
         15 = Adopted { checkpoint, frontier },
         16 = Left(source),
+        17 = Clock { origin_ms: u64["wall clock"] },
     } by hand |out, input| {
         Input::Submit { bundles, sources } => {
             out.put_u8(3);

@@ -79,6 +79,11 @@ pub enum Input<M> {
     },
     /// A client link on which bundles arrived has closed.
     Left(Source),
+    /// The replica's wall clock. Comes before [`Input::Start`], and again when the clock was corrected.
+    Clock {
+        /// Wall clock at [`Time`](quorate_types::Time) 0, in milliseconds since the Unix epoch.
+        origin_ms: u64,
+    },
     Timeout(Timer),
     /// Answer to [`Action::Verify`].
     Verdict {

@@ -36,6 +36,7 @@ pub fn input<M: Message>(input: &Input<M>) -> String {
         }
         Input::Adopted { checkpoint, .. } => format!("that its state is now that of {}", certificate_name(checkpoint)),
         Input::Recall { id, record: recalled } => format!("record {} of the journal: {}", id.0, record(recalled)),
+        Input::Clock { origin_ms } => format!("its wall clock: {origin_ms} ms at its time 0"),
         Input::Left(source) => format!("that a link is gone: {source:?}"),
         Input::Forgot => "that the journal is not whole".into(),
         Input::Summarize => "that the journal is to be summed up".into(),

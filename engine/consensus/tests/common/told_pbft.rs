@@ -163,7 +163,7 @@ impl Told for PbftMessage {
                     .map(|(slot, chosen)| match chosen {
                         Some(subject) => format!("{slot:?} {}", story.subject(subject)),
                         None => {
-                            let null = Block::of_slot(new_view.view(), new_view.endorsement.voter, slot, Vec::new());
+                            let null = Block::of_slot(new_view.view(), new_view.endorsement.voter, slot, Vec::new(), 0);
                             format!("{slot:?} null = {}", story.block(&null))
                         }
                     })

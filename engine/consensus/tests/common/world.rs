@@ -230,6 +230,11 @@ impl<P: Play> World<P> {
         alive.map(|node| node.replica.view_timeouts()).max().unwrap_or(0)
     }
 
+    /// Sets a replica's wall clock: its time at the beginning, in milliseconds since the Unix epoch.
+    pub fn set_clock(&mut self, replica: u16, origin_ms: u64) {
+        self.step(ReplicaId(replica), Input::Clock { origin_ms });
+    }
+
     /// Makes a replica Byzantine: `tamper` rewrites its actions.
     pub fn corrupt(&mut self, replica: u16, tamper: Tamper<P::Message>) {
         self.oracle.distrust(ReplicaId(replica));

@@ -23,7 +23,7 @@ fn dropped(world: &World<Pbft>, replica: u16, why: Drop) -> u64 {
 }
 
 fn pre_prepare(keys: &Keys, primary: u16, view: u64, slot: u64, payload: Vec<Digest>) -> PbftMessage {
-    let block = Arc::new(Block::of_slot(View(view), ReplicaId(primary), Height(slot), payload));
+    let block = Arc::new(Block::of_slot(View(view), ReplicaId(primary), Height(slot), payload, 0));
     let endorsement = keys.vote(ReplicaId(primary), block.subject(Domain::Prepare), Attachment::None);
     PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }))
 }
@@ -66,7 +66,8 @@ fn a_primary_that_skips_slots_is_replaced() {
                 for skipped in [3, 19, 20, 1_000_000, u64::MAX - 1] {
                     let block = &honest.block;
                     let slot = Height(block.height.0.saturating_add(skipped).min(u64::MAX - 1));
-                    let block = Arc::new(Block::of_slot(block.view, block.author, slot, block.payload.clone()));
+                    let block =
+                        Arc::new(Block::of_slot(block.view, block.author, slot, block.payload.clone(), block.time_ms));
                     let endorsement = Vote { subject: block.subject(Domain::Prepare), ..honest.endorsement.clone() };
                     let far = PrePrepare { endorsement, block, bundles: honest.bundles.clone() };
                     let message = Letter::Protocol(PbftMessage::PrePrepare(Box::new(far)));

@@ -237,9 +237,15 @@ impl Liar {
     fn equivocate(&mut self, honest: &PrePrepare, out: &mut Vec<Act<PbftMessage>>) {
         let block = &honest.block;
         let other = match self.dice.below(4) {
-            0 => Block::of_slot(block.view, block.author, block.height, block.payload.iter().rev().copied().collect()),
-            1 => Block::of_slot(block.view, block.author, block.height.next(), block.payload.clone()),
-            2 => Block::of_slot(block.view, block.author, block.height, vec![Digest([7; 32])]),
+            0 => Block::of_slot(
+                block.view,
+                block.author,
+                block.height,
+                block.payload.iter().rev().copied().collect(),
+                block.time_ms,
+            ),
+            1 => Block::of_slot(block.view, block.author, block.height.next(), block.payload.clone(), block.time_ms),
+            2 => Block::of_slot(block.view, block.author, block.height, vec![Digest([7; 32])], block.time_ms),
             _ => (**block).clone(),
         };
         let endorsement = Vote { subject: other.subject(Domain::Prepare), ..honest.endorsement.clone() };

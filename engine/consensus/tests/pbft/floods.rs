@@ -28,7 +28,7 @@ fn bundle(number: u64, bytes: usize) -> Bundle {
 
 /// Returns the PRE-PREPARE of a block with one bundle, carrying these bundles along.
 fn pre_prepare(keys: &Keys, primary: u16, view: u64, slot: u64, named: &Bundle, carried: &[Bundle]) -> PbftMessage {
-    let block = Arc::new(Block::of_slot(View(view), ReplicaId(primary), Height(slot), vec![named.digest()]));
+    let block = Arc::new(Block::of_slot(View(view), ReplicaId(primary), Height(slot), vec![named.digest()], 0));
     let endorsement = keys.vote(ReplicaId(primary), block.subject(Domain::Prepare), Attachment::None);
     PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: carried.to_vec() }))
 }

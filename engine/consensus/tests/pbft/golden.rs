@@ -114,7 +114,7 @@ fn equivocate(other: Digest, once: &mut bool, action: Act<PbftMessage>, out: &mu
             if std::mem::take(once) =>
         {
             let block = &honest.block;
-            let twin = Arc::new(Block::of_slot(block.view, block.author, block.height, vec![other]));
+            let twin = Arc::new(Block::of_slot(block.view, block.author, block.height, vec![other], block.time_ms));
             let endorsement = Vote { subject: twin.subject(Domain::Prepare), ..honest.endorsement.clone() };
             let twin = PrePrepare { endorsement, block: twin, bundles: Vec::new() };
             for (to, chosen) in [(1, &*honest), (2, &*honest), (2, &twin), (3, &twin)] {

@@ -60,7 +60,7 @@ fn proposal<R: Viewed>(
     justify: Certificate,
     evidence: Option<Certificate>,
 ) -> R::Message {
-    let block = Arc::new(Block::new(View(view), ReplicaId(author), justify, Vec::new()));
+    let block = Arc::new(Block::new(View(view), ReplicaId(author), justify, Vec::new(), 0));
     let endorsement = keys.vote(ReplicaId(author), block.subject(Domain::Proposal), Attachment::None);
     ViewMessage::Proposal(Arc::new(Proposal { block, evidence, endorsement, bundles: Vec::new() })).into()
 }
@@ -227,7 +227,7 @@ mod bodies {
         let bundles: Vec<Bundle> = (0..3).map(|_| world.bundle(3)).collect();
         let payload: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         let propose = |keys: &Keys, payload: &[Digest], bundles: &[Bundle]| -> R::Message {
-            let block = Arc::new(Block::new(View(1), ReplicaId(0), genesis.clone(), payload.to_vec()));
+            let block = Arc::new(Block::new(View(1), ReplicaId(0), genesis.clone(), payload.to_vec(), 0));
             let endorsement = keys.vote(ReplicaId(0), block.subject(Domain::Proposal), Attachment::None);
             ViewMessage::Proposal(Arc::new(Proposal { block, evidence: None, endorsement, bundles: bundles.to_vec() }))
                 .into()

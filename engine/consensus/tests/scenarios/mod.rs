@@ -3,6 +3,7 @@
 mod absence;
 mod attacks;
 mod certifying;
+mod clocks;
 mod covers;
 mod crashes;
 mod fair;

@@ -87,7 +87,7 @@ fn lie<R: Viewed>(way: Way, keys: &Keys, high: Certificate, poison: Certificate)
             ViewMessage::Timeout(Arc::new(Timeout { vote, high, evidence: Some(poison) }))
         }
         Way::Proposal => {
-            let block = Arc::new(Block::new(next, LIAR, high, Vec::new()));
+            let block = Arc::new(Block::new(next, LIAR, high, Vec::new(), 0));
             let endorsement = keys.vote(LIAR, block.subject(Domain::Proposal), Attachment::None);
             ViewMessage::Proposal(Arc::new(Proposal {
                 block,

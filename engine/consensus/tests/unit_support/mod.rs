@@ -80,7 +80,7 @@ pub fn timeouts(view: u64, attachments: Vec<Attachment>) -> Certificate {
 }
 
 pub fn block(view: u64, author: u16, justify: Certificate, payload: Vec<Digest>) -> Arc<Block> {
-    Arc::new(Block::new(View(view), ReplicaId(author), justify, payload))
+    Arc::new(Block::new(View(view), ReplicaId(author), justify, payload, 0))
 }
 
 /// Returns a chain on genesis with blocks of these views.

@@ -5,7 +5,7 @@ use quorate_types::{EpochId, Quorum};
 use serde::{Deserialize, Serialize};
 
 /// The only supported format.
-pub const FORMAT: u64 = 5;
+pub const FORMAT: u64 = 6;
 /// First line of every recording, before the format number and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
 /// Size of a chunk's header, in bytes: length of the payload, its checksum, and the checksum of these two.

@@ -7,7 +7,7 @@ use quorate_hosting::recording::{Ending, Reader, RecordingError, Replayed, repla
 use std::path::Path;
 use std::sync::OnceLock;
 
-const LINE: &str = "quorate recording, format 5\n";
+const LINE: &str = "quorate recording, format 6\n";
 
 fn bytes() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
@@ -74,11 +74,11 @@ fn the_file_is_more_than_one_chunk() {
 
 #[test]
 fn another_format_is_refused_with_its_number() {
-    for format in ["0", "1", "2", "3", "4", "77"] {
-        let other = [LINE.replace('5', format).as_bytes(), &bytes()[LINE.len()..]].concat();
+    for format in ["0", "1", "2", "3", "4", "5", "77"] {
+        let other = [LINE.replace('6', format).as_bytes(), &bytes()[LINE.len()..]].concat();
         let said = said(&other);
         let words = format!("the recording has format {format}, quorate");
-        assert!(said.contains(&words) && said.contains("reads only format 5"), "{said}");
+        assert!(said.contains(&words) && said.contains("reads only format 6"), "{said}");
     }
 }
 

@@ -263,7 +263,8 @@ impl<'a> Audit<'a> {
         self.unproven.0 += 1;
         let _ = self.unproven.1.get_or_insert(block.height);
         let justify = Certificate { proof: bytes::Bytes::new(), ..block.justify.clone() };
-        Block::new(block.view, block.author, justify, block.payload.clone()).with_covers(block.covers().clone()).into()
+        let bare = Block::new(block.view, block.author, justify, block.payload.clone(), block.time_ms);
+        bare.with_covers(block.covers().clone()).into()
     }
 
     fn block(&mut self, id: u64, block: Arc<Block>) {

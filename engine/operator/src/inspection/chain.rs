@@ -239,7 +239,7 @@ impl Chain {
     fn check_link(&self, block: &Arc<Block>) -> Result<(), String> {
         let name = name_of(block);
         if self.is_by_slot() {
-            let of_slot = Block::of_slot(block.view, block.author, block.height, block.payload.clone())
+            let of_slot = Block::of_slot(block.view, block.author, block.height, block.payload.clone(), block.time_ms)
                 .with_covers(block.covers().clone());
             return if **block == of_slot { Ok(()) } else { Err(format!("{name} is not a slot's block")) };
         }

@@ -27,7 +27,7 @@ pub(super) struct Ending<'a> {
     pub states: States<'a>,
 }
 
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// Summary of a written export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -66,12 +66,16 @@ enum Line<'a> {
     History {
         height: u64,
         history: Digest,
+        /// Time of execution at this height, in milliseconds since the Unix epoch.
+        time_ms: u64,
     },
     Block {
         committed: bool,
         height: u64,
         view: u64,
         author: u16,
+        /// Time that the proposer gave, in milliseconds since the Unix epoch.
+        time_ms: u64,
         digest: Digest,
         justify: Option<CertificateForm>,
         payload: &'a [Digest],
@@ -193,8 +197,8 @@ impl Writer {
     /// Writes a committed block with its bundles, and their results if they were executed.
     pub fn committed(&mut self, Committed { block, bundles, voids }: &Committed, executed: Option<Executed<'_>>) {
         self.blocks += 1;
-        if let Some(history) = executed.as_ref().and_then(|executed| executed.begins_after) {
-            self.line(&Line::History { height: block.height.0 - 1, history });
+        if let Some((history, time_ms)) = executed.as_ref().and_then(|executed| executed.begins_after) {
+            self.line(&Line::History { height: block.height.0 - 1, history, time_ms });
         }
         let bundles = bundles.iter().map(|bundle| encode_hex(bundle.body())).collect();
         let results_of = |reply: &Reply| encode_hex(reply.results.body());
@@ -216,6 +220,7 @@ impl Writer {
             height: block.height.0,
             view: block.view.0,
             author: block.author.0,
+            time_ms: block.time_ms,
             digest: block.digest(),
             justify,
             payload: &block.payload,

@@ -30,8 +30,8 @@ struct Reached {
 /// Result of executing one block.
 pub(super) struct Executed<'a> {
     pub replies: &'a [Reply],
-    /// Rolling digest before the block, if it is the first one executed.
-    pub begins_after: Option<Digest>,
+    /// Rolling digest and time before the block, if it is the first one executed.
+    pub begins_after: Option<(Digest, u64)>,
 }
 
 /// States reached so far.
@@ -143,9 +143,10 @@ impl<'a> States<'a> {
     pub fn execute(&mut self, committed: &Committed, frontier: impl Fn() -> Frontier) -> Option<Executed<'_>> {
         let height = committed.block.height;
         let executor = self.executor.as_mut().filter(|executor| executor.height().next() == height)?;
-        let begins_after = (!std::mem::replace(&mut self.has_begun, true)).then(|| executor.state_digest());
+        let begins_after =
+            (!std::mem::replace(&mut self.has_begun, true)).then(|| (executor.state_digest(), executor.time_ms()));
         self.replies.clear();
-        executor.execute(height, &committed.bundles, &mut self.replies);
+        executor.execute((&*committed.block).into(), &committed.bundles, &mut self.replies);
         if self.rule.is_checkpoint(height) {
             let frontier = frontier();
             let Checkpoint { digest, kept } = executor.checkpoint(frontier.digest(), || encode(&frontier)).run();

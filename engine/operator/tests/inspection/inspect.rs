@@ -156,7 +156,8 @@ fn an_invalid_proof_in_a_block_is_noted_and_not_exported() {
         let Record::Block(block) = &records[at] else { unreachable!("it is a block") };
         let mut justify = block.justify.clone();
         spoil(&mut justify);
-        records[at] = Record::Block(Block::new(block.view, block.author, justify, block.payload.clone()).into());
+        records[at] =
+            Record::Block(Block::new(block.view, block.author, justify, block.payload.clone(), block.time_ms).into());
         records
     });
     let (result, export) = remains.export(1);

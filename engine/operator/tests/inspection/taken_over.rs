@@ -177,7 +177,7 @@ fn alterations_are_noticed(protocol: ProtocolKind, export: &str, taken_over: u64
     let (history_at, history) = find_line(export, |line| line["line"] == "history" && is_above(line, taken_over - 1));
     let (block_at, block) = find_line(export, |line| line["results"][0].is_string() && is_above(line, taken_over));
     let (checkpoint_at, checkpoint) = find_line(export, |line| vouches_for_history(line, taken_over));
-    let block_fields = ["digest", "view", "height", "author", "payload/0", "bundles/0", "results/0"];
+    let block_fields = ["digest", "view", "height", "author", "time_ms", "payload/0", "bundles/0", "results/0"];
     let checkpoint_fields =
         ["certificate/signatures/0", "certificate/digest", "certificate/height", "history", "frontier/0/digest"];
     let mut places =

@@ -87,10 +87,10 @@ pub fn vote() -> impl Strategy<Value = Vote> {
 }
 
 pub fn block() -> impl Strategy<Value = Block> {
-    let parts = (view(), any::<u16>(), flat_certificate(), collection::vec(digest(), 0..5));
-    parts.prop_map(|(view, author, mut justify, payload)| {
+    let parts = (view(), any::<u16>(), flat_certificate(), collection::vec(digest(), 0..5), any::<u64>());
+    parts.prop_map(|(view, author, mut justify, payload, time_ms)| {
         justify.subject.height.0 = justify.subject.height.0.min(u64::MAX - 1);
-        Block::new(view, ReplicaId(author), justify, payload)
+        Block::new(view, ReplicaId(author), justify, payload, time_ms)
     })
 }
 

@@ -24,7 +24,7 @@ pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let mut lie = message.clone();
     if block.is_unlinked() {
         let slot = block.height.0.checked_sub(1).map(Height).filter(|slot| *slot > Height(0))?;
-        let moved = Block::of_slot(block.view, block.author, slot, block.payload.clone());
+        let moved = Block::of_slot(block.view, block.author, slot, block.payload.clone(), block.time_ms);
         let block = moved.with_covers(block.covers().clone());
         lie.propose(block.into(), bundles.to_vec());
     } else {
@@ -73,7 +73,17 @@ pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
         let before = block.payload.iter().position(|known| known == bundle)?;
         block.covers().of(before).copied()
     }));
-    Block::new(block.view, block.author, block.justify.clone(), payload).with_covers(covers).into()
+    Block::new(block.view, block.author, block.justify.clone(), payload, block.time_ms).with_covers(covers).into()
+}
+
+/// Returns the proposal with another time: that which `misdated` makes of its own.
+pub fn misdate<M: Malleable>(message: &M, misdated: impl FnOnce(u64) -> u64) -> Option<M> {
+    let (block, bundles) = message.proposed()?;
+    let Block { view, author, justify, payload, time_ms, .. } = Block::clone(block);
+    let other = Block::new(view, author, justify, payload, misdated(time_ms)).with_covers(block.covers().clone());
+    let mut lie = message.clone();
+    lie.propose(other.into(), bundles.to_vec());
+    Some(lie)
 }
 
 /// Returns a vote for another block at the same position, or for a nonexistent one.

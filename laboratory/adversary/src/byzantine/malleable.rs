@@ -78,10 +78,10 @@ impl Malleable for ViewMessage {
     fn claim_view(&mut self, view: View) {
         match self {
             ViewMessage::Proposal(proposal) => {
-                let Block { author, justify, payload, .. } = (*proposal.block).clone();
+                let Block { author, justify, payload, time_ms, .. } = (*proposal.block).clone();
                 let covers = proposal.block.covers().clone();
                 let bundles = std::mem::take(&mut Arc::make_mut(proposal).bundles);
-                self.propose(Block::new(view, author, justify, payload).with_covers(covers).into(), bundles);
+                self.propose(Block::new(view, author, justify, payload, time_ms).with_covers(covers).into(), bundles);
             }
             ViewMessage::Vote(vote) => vote.subject.view = view,
             ViewMessage::Timeout(timeout) => Arc::make_mut(timeout).vote.subject = timeout_subject(view),
@@ -101,7 +101,7 @@ impl Malleable for ViewMessage {
                     }
                     false => show_base(block.view, &block.justify, evidence, choose),
                 };
-                let changed = Block::new(block.view, block.author, base, block.payload.clone());
+                let changed = Block::new(block.view, block.author, base, block.payload.clone(), block.time_ms);
                 let changed = changed.with_covers(block.covers().clone());
                 let bundles = std::mem::take(bundles);
                 self.propose(changed.into(), bundles);
@@ -175,10 +175,13 @@ impl Malleable for PbftMessage {
     fn claim_view(&mut self, view: View) {
         match self {
             PbftMessage::PrePrepare(message) => {
-                let Block { height, author, payload, .. } = (*message.block).clone();
+                let Block { height, author, payload, time_ms, .. } = (*message.block).clone();
                 let covers = message.block.covers().clone();
                 let bundles = std::mem::take(&mut message.bundles);
-                self.propose(Block::of_slot(view, author, height, payload).with_covers(covers).into(), bundles);
+                self.propose(
+                    Block::of_slot(view, author, height, payload, time_ms).with_covers(covers).into(),
+                    bundles,
+                );
             }
             PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => vote.subject.view = view,
             PbftMessage::ViewChange(change) => change.vote.subject.view = view,

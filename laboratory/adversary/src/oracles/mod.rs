@@ -13,6 +13,8 @@
 //!
 //! [`Share`] checks that clients get their share of blocks next to hostile ones.
 //!
+//! [`Times`] checks that the times of blocks are near honest clocks, and equal wherever they are executed.
+//!
 //! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing as long as at most f replicas lie and the others follow the protocol.
 
@@ -23,6 +25,7 @@ mod relays;
 mod share;
 mod statements;
 mod tallies;
+mod times;
 mod view_changes;
 mod voices;
 mod words;
@@ -35,6 +38,7 @@ pub use relays::Relays;
 pub use share::Share;
 pub use statements::Statements;
 pub use tallies::quorum;
+pub use times::Times;
 pub use words::Words;
 pub use work::{
     MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Weight, Work, is_answer,

@@ -32,6 +32,8 @@ choice!(
     Work = "work",
     /// Honest clients are served within a time limit despite hostile ones.
     Served = "served",
+    /// Blocks have times near the clocks of honest replicas, and are executed at equal times everywhere.
+    Time = "time",
     /// Off-path packets neither start, move, delay nor end a connection, nor receive long answers.
     OffPath = "off-path",
     /// Time advances: events do not continue forever at one instant.

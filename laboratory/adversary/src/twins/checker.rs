@@ -1,15 +1,14 @@
 //! Checks the invariants of every scenario from the outside, after each step. The checker observes the instances'
 //! statements and commits, and shares no code with them.
 
-use crate::oracles::{Availability, Chain, Discord, Statements, Words};
+use crate::oracles::{Availability, Chain, Discord, Statements, Times, Words};
 pub use crate::oracles::{Property, Violation};
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use crate::twins::shares::Shares;
 use crate::twins::words::mix_all;
-use quorate_consensus::Envelope;
-use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::Message;
+use quorate_consensus::{Config, Envelope};
 use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject, View};
 
 struct Submitted {
@@ -41,6 +40,8 @@ pub struct Checker {
     shares: Shares,
     /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
     availability: Option<Availability>,
+    /// Checks the times of blocks by the common clock. Nothing is executed in a scenario.
+    times: Times,
     violation: Option<Violation>,
     /// First violation reported by the oracle. It often precedes a more severe violation of the properties above, so
     /// checking continues.
@@ -49,10 +50,12 @@ pub struct Checker {
 
 impl Checker {
     /// Returns a checker at the beginning of a scenario. Twins are not checked.
-    pub fn new(participants: &Participants, genesis: Digest, protocol: ProtocolKind) -> Checker {
+    pub fn new(participants: &Participants, genesis: Digest, config: &Config) -> Checker {
+        let (protocol, replicas, faults) = (config.protocol, participants.replicas(), participants.quorum().faults());
         let mut checker = Checker {
             slotted: protocol.has_slots(),
-            oracle: Statements::new(protocol, participants.replicas(), participants.quorum().faults()),
+            oracle: Statements::new(protocol, replicas, faults),
+            times: Times::new(replicas, faults, config),
             shares: Shares::default(),
             availability: None,
             early: None,
@@ -81,11 +84,13 @@ impl Checker {
         self.oracle.clear();
         self.shares.clear();
         self.availability.iter_mut().for_each(Availability::clear);
+        self.times.clear();
         let twins = (0..self.participants.replicas() as u16)
             .map(ReplicaId)
             .filter(|identity| self.participants.is_twin(*identity));
         for identity in twins {
             self.oracle.distrust(identity);
+            self.times.distrust(identity);
             self.availability.iter_mut().for_each(|availability| availability.distrust(identity));
         }
         (self.violation, self.early) = (None, None);
@@ -96,6 +101,7 @@ impl Checker {
         self.trusted &= !(1 << instance.0);
         let identity = self.participants.identity(instance);
         self.oracle.lies(identity);
+        self.times.distrust(identity);
         self.availability.iter_mut().for_each(|availability| availability.distrust(identity));
     }
 
@@ -106,8 +112,10 @@ impl Checker {
         self.clear();
     }
 
-    /// Observes a record that an instance writes to its journal, or reads from it.
-    pub fn journals(&mut self, instance: InstanceId, record: &Record) {
+    /// Observes a record that an instance writes to its journal while its clock shows `clock_ms`, or reads from there.
+    pub fn journals(&mut self, instance: InstanceId, record: &Record, clock_ms: Option<u64>) {
+        let timely = self.times.journals(self.participants.identity(instance), record, clock_ms);
+        self.breached(timely);
         if let Some(availability) = &mut self.availability {
             availability.journals(self.participants.identity(instance), record);
         }
@@ -232,6 +240,8 @@ impl Checker {
         }
         let backed = self.oracle.commits(self.participants.identity(instance), block);
         self.breached(backed);
+        let timely = self.times.commits(self.participants.identity(instance), block);
+        self.breached(timely);
         match self.chain.commits(instance.0, block, bundles) {
             Ok(true) => {
                 self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone()));

@@ -163,7 +163,7 @@ impl<P: Protocol> World<P> {
             script: LeaderScript { views: Vec::new(), after: everybody, forced: View(0) },
             forced: View(0),
             announced: false,
-            checker: Checker::new(&participants, epoch.genesis(), config.protocol),
+            checker: Checker::new(&participants, epoch.genesis(), &config),
             signatures: Signatures::free(&epoch, participants.quorum()),
             stock: Stock::new(&participants),
             supplied: true,

@@ -104,7 +104,7 @@ fn an_ancestor_is_final_only_once_votes_make_a_descendant_final() {
 #[test]
 fn a_slot_needs_a_quorum_of_commits_and_a_commit_needs_a_quorum_of_prepares() {
     let mut fixture = Fixture::new(ProtocolKind::Pbft);
-    let given = Block::of_slot(quorate_types::View(1), ReplicaId(0), Height(1), vec![Digest([9; 32])]);
+    let given = Block::of_slot(quorate_types::View(1), ReplicaId(0), Height(1), vec![Digest([9; 32])], 0);
     let said = |fixture: &mut Fixture, who, domain| fixture.says_of_slot(who, domain, 1, given.digest());
     (0..2).for_each(|who| said(&mut fixture, who, Domain::Prepare).expect("the statement is valid"));
     assert_breach(said(&mut fixture, 0, Domain::Commit), Property::Backing, "without a quorum of Prepare");

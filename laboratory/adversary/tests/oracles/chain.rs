@@ -13,7 +13,7 @@ fn bundle(sequence: u64) -> Bundle {
 }
 
 fn block(view: u64, base: &Certificate, bundles: &[Bundle]) -> Block {
-    Block::new(View(view), ReplicaId(0), base.clone(), bundles.iter().map(Bundle::digest).collect())
+    Block::new(View(view), ReplicaId(0), base.clone(), bundles.iter().map(Bundle::digest).collect(), 0)
 }
 
 /// A chain of three blocks; the second has one bundle.

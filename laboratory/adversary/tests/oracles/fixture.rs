@@ -44,7 +44,7 @@ pub fn timeouts(view: u64, told: [u64; 3]) -> Certificate {
 }
 
 pub fn block(view: u64, author: u16, base: &Certificate) -> Arc<Block> {
-    Arc::new(Block::new(View(view), ReplicaId(author), base.clone(), Vec::new()))
+    Arc::new(Block::new(View(view), ReplicaId(author), base.clone(), Vec::new(), 0))
 }
 
 impl Fixture {

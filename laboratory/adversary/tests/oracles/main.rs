@@ -4,4 +4,5 @@ mod backing;
 mod chain;
 mod fixture;
 mod order;
+mod times;
 mod work;

@@ -156,7 +156,7 @@ impl<'a> Course<'a> {
 
 fn actions(spec: &BenchSpec) -> VecDeque<(Duration, ReplicaId, Action)> {
     let of = |fault: &Fault| match *fault {
-        Fault::Misbehave(..) | Fault::Hostile(..) | Fault::OffPath(..) => Vec::new(),
+        Fault::Misbehave(..) | Fault::Hostile(..) | Fault::OffPath(..) | Fault::Skew(..) => Vec::new(),
         Fault::Crash(replica, at) => vec![(at.into(), replica, Action::Kill)],
         Fault::Restart(replica, at, away) => {
             let at = Duration::from(at);

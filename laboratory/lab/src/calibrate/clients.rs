@@ -4,7 +4,7 @@
 use super::steps::once;
 use super::{CalibrateError, ROUNDS, US_PER_NS};
 use bytes::Bytes;
-use quorate_applications::{ApplicationKind, Executor, Reply};
+use quorate_applications::{ApplicationKind, BlockContext, Executor, Reply};
 use quorate_client::load::{LoadCore, LoadMode, LoadOptions};
 use quorate_client::workload::{WorkloadKind, workload};
 use quorate_client::{ReplyMode, SessionOptions};
@@ -95,7 +95,8 @@ impl Server {
         let (bundle, receiving) = once(|| self.receive(frame));
         let bundle = bundle?;
         self.height = self.height.next();
-        self.executor.execute(self.height, std::slice::from_ref(&bundle), &mut self.replies);
+        let block = BlockContext::untimed(self.height);
+        self.executor.execute(block, std::slice::from_ref(&bundle), &mut self.replies);
         let reply = self.replies.drain(..).next().expect("each bundle has a reply");
         let (reply, answering) = once(|| self.answer(reply));
         Some((reply, receiving + answering))

@@ -201,6 +201,10 @@ fn fault_specs(spec: &BenchSpec, fault: &Fault) -> Vec<FaultSpec> {
             let misbehave = |ReplicaId(replica)| FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault };
             replicas.iter().map(misbehave).collect()
         }
+        Fault::Skew(replica, ms, _, time) => {
+            let (for_ms, skew_ms) = (for_ms(time), ms as f64);
+            vec![FaultSpec::Skew { at_ms, for_ms, replica: replica.0, skew_ms }]
+        }
         Fault::Crash(replica, _) => vec![FaultSpec::Crash { at_ms, replica: replica.0 }],
         Fault::Restart(replica, _, away) => {
             let (for_ms, journal) = (away.as_millis() as f64, Leaves::default());

@@ -63,7 +63,9 @@ impl BenchSpec {
     /// The responsible flags and a remedy.
     pub fn validate_real_faults(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
-        if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..) | Fault::OffPath(..))) {
+        let needs_simulator =
+            |fault: &&Fault| matches!(fault, Fault::Hostile(..) | Fault::OffPath(..) | Fault::Skew(..));
+        if let Some(fault) = self.fault.iter().find(needs_simulator) {
             let what = format!("`{fault}` needs the simulator");
             let help = "use `quorate sim`, or the example `hostile` of quorate-node";
             return Err(SpecError::Impossible(vec![problem("--fault", what, help)]));

@@ -23,6 +23,9 @@ pub enum Fault {
     /// `off-path:junk`, `off-path:handshakes@1s+500ms`: an off-path attacker sends packets with arbitrary source
     /// addresses, from the start or this time, to the end or for this duration. Simulator only.
     OffPath(Forgery, Option<Interval>, Option<Interval>),
+    /// `skew=2000:1`, `skew=-800:1@1s+500ms`: the replica's wall clock is this many milliseconds ahead, from the start
+    /// or this time, to the end or for this duration. Simulator only.
+    Skew(ReplicaId, i64, Option<Interval>, Option<Interval>),
     /// `restart:2@8s+500ms`: the replica is killed, and restarted after this downtime, [`DEFAULT_AWAY`] if omitted.
     Restart(ReplicaId, Interval, Interval),
 }
@@ -63,7 +66,9 @@ impl Fault {
     pub fn replicas(self) -> Signers {
         match self {
             Fault::Misbehave(replicas, ..) => replicas,
-            Fault::Crash(replica, _) | Fault::Restart(replica, ..) => [replica].into_iter().collect(),
+            Fault::Crash(replica, _) | Fault::Restart(replica, ..) | Fault::Skew(replica, ..) => {
+                [replica].into_iter().collect()
+            }
             Fault::Hostile(..) | Fault::OffPath(..) => Signers::empty(),
         }
     }
@@ -76,7 +81,10 @@ impl Fault {
     /// Returns the start, relative to the start of the measured time; `None` if the fault exists from the beginning.
     pub fn at(self) -> Option<Interval> {
         match self {
-            Fault::Misbehave(_, _, When { at, .. }) | Fault::Hostile(_, at, _) | Fault::OffPath(_, at, _) => at,
+            Fault::Misbehave(_, _, When { at, .. })
+            | Fault::Hostile(_, at, _)
+            | Fault::OffPath(_, at, _)
+            | Fault::Skew(_, _, at, _) => at,
             Fault::Crash(_, at) | Fault::Restart(_, at, _) => Some(at),
         }
     }
@@ -85,7 +93,7 @@ impl Fault {
     pub fn over_ms(self) -> Option<u64> {
         match self {
             Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
-            Fault::Misbehave(..) | Fault::Crash(..) | Fault::Hostile(..) | Fault::OffPath(..) => None,
+            Fault::Misbehave(..) | Fault::Crash(..) | Fault::Hostile(..) | Fault::OffPath(..) | Fault::Skew(..) => None,
         }
     }
 }
@@ -97,6 +105,7 @@ impl fmt::Display for Fault {
             Fault::Crash(replica, at) => write!(f, "crash:{replica}@{at}"),
             Fault::Hostile(client, at, time) => write!(f, "{HOSTILE}:{client}{}", span(*at, *time)),
             Fault::OffPath(packets, at, time) => write!(f, "{OFF_PATH}:{packets}{}", span(*at, *time)),
+            Fault::Skew(replica, ms, at, time) => write!(f, "{SKEW}={ms}:{replica}{}", span(*at, *time)),
             Fault::Restart(replica, at, DEFAULT_AWAY) => write!(f, "restart:{replica}@{at}"),
             Fault::Restart(replica, at, away) => write!(f, "restart:{replica}@{at}+{away}"),
         }
@@ -191,10 +200,13 @@ const CRASH: &str = "crash";
 const RESTART: &str = "restart";
 const HOSTILE: &str = "hostile";
 const OFF_PATH: &str = "off-path";
+const SKEW: &str = "skew";
+/// Maximum error of a wall clock, in milliseconds: an hour.
+const MAX_SKEW_MS: i64 = 3_600_000;
 
 const FORMS: &str = "KIND:R, KIND:R@TIME, KIND:R@TIME+ON or KIND:R@TIME+ON/PERIOD, where R is a replica from 0 or \
                      several, as in silent:3, slow=50:0..4, equivocate:0+2@4s, slow:1@0s+15s/30s (on for 15 s of \
-                     every 30 s), crash:2@4s, restart:1@4s+500ms, hostile:CLIENT@TIME+TIME as in hostile:flood, or off-path:PACKETS@TIME+TIME as \
+                     every 30 s), crash:2@4s, restart:1@4s+500ms, skew=2000:1, hostile:CLIENT@TIME+TIME as in hostile:flood, or off-path:PACKETS@TIME+TIME as \
                      in off-path:junk; \
                      docs/BYZANTINE.md and docs/SIMULATOR_FILES.md list the kinds";
 
@@ -211,11 +223,12 @@ impl FromStr for Fault {
         match kind {
             HOSTILE => return outsider(who, times, Fault::Hostile).map_err(bad),
             OFF_PATH => return outsider(who, times, Fault::OffPath).map_err(bad),
+            _ if kind.split('=').next() == Some(SKEW) => return skew(kind, who, times).map_err(bad),
             CRASH | RESTART => return killed(kind, who, times).map_err(|(why, forms)| BadValue { forms, ..bad(why) }),
             _ => {}
         }
         let names: Vec<&str> =
-            Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART, HOSTILE, OFF_PATH]).collect();
+            Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART, HOSTILE, OFF_PATH, SKEW]).collect();
         let name = kind.split_once(['=', '#']).map_or(kind, |(name, _)| name);
         let how = kind.parse::<Misbehaviour>().map_err(|error| match names.contains(&name) {
             true => bad(error.why),
@@ -251,6 +264,25 @@ fn killed(kind: &str, who: &str, times: Option<&str>) -> Result<Fault, (String, 
     Ok(if is_restart { Fault::Restart(replica, at, away.unwrap_or(DEFAULT_AWAY)) } else { Fault::Crash(replica, at) })
 }
 
+/// Parses `skew=MS`, the replica and the times.
+fn skew(kind: &str, who: &str, times: Option<&str>) -> Result<Fault, String> {
+    let ms = kind.split_once('=').and_then(|(_, ms)| ms.parse().ok());
+    let ms = ms
+        .filter(|ms| (-MAX_SKEW_MS..=MAX_SKEW_MS).contains(ms))
+        .ok_or_else(|| format!("`{kind}` is not {SKEW}=MS with milliseconds from -{MAX_SKEW_MS} to {MAX_SKEW_MS}"))?;
+    let replica = who.parse::<u16>().ok().filter(|replica| usize::from(*replica) < MAX_REPLICAS);
+    let replica = ReplicaId(replica.ok_or_else(|| format!("`{who}` is not a replica"))?);
+    let (at, time) = start_and_duration(times)?;
+    Ok(Fault::Skew(replica, ms, at, time))
+}
+
+/// Parses `TIME` or `TIME+TIME`.
+fn start_and_duration(times: Option<&str>) -> Result<(Option<Interval>, Option<Interval>), String> {
+    let Some(times) = times else { return Ok((None, None)) };
+    let (at, time) = times.split_once('+').map_or((times, None), |(at, time)| (at, Some(time)));
+    Ok((Some(interval(at)?), time.map(interval).transpose()?))
+}
+
 /// Parses the part after `hostile:` or `off-path:`.
 fn outsider<K: FromStr<Err: fmt::Display>>(
     kind: &str,
@@ -258,12 +290,8 @@ fn outsider<K: FromStr<Err: fmt::Display>>(
     fault: fn(K, Option<Interval>, Option<Interval>) -> Fault,
 ) -> Result<Fault, String> {
     let kind = kind.parse::<K>().map_err(|error| error.to_string())?;
-    let (at, time) = match times.map(|times| times.split_once('+').map_or((times, None), |(at, time)| (at, Some(time))))
-    {
-        None => (None, None),
-        Some((at, time)) => (Some(at), time),
-    };
-    Ok(fault(kind, at.map(interval).transpose()?, time.map(interval).transpose()?))
+    let (at, time) = start_and_duration(times)?;
+    Ok(fault(kind, at, time))
 }
 
 as_text!(Fault);

@@ -65,6 +65,14 @@ pub enum FaultSpec {
         /// Drift in parts per million; negative if the clock is slow.
         ppm: f64,
     },
+    /// A replica's wall clock is wrong, which blocks get their times from. Its timers are right.
+    Skew {
+        at_ms: f64,
+        for_ms: f64,
+        replica: u16,
+        /// How much the clock is ahead; negative if it is behind.
+        skew_ms: f64,
+    },
     /// A replica does nothing. Messages to it are delayed.
     Pause { at_ms: f64, for_ms: f64, replica: u16 },
     /// A replica's CPU takes `factor` times as long.
@@ -177,6 +185,7 @@ impl FaultSpec {
             | FaultSpec::LoseDisk { replica, .. }
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
+            | FaultSpec::Skew { replica, .. }
             | FaultSpec::Misbehave { replica, .. } => vec![*replica],
             FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } | FaultSpec::OffPath { .. } => {
                 self.ends().filter_map(replica).collect()
@@ -200,6 +209,7 @@ impl FaultSpec {
             | FaultSpec::SlowCpu { at_ms, for_ms, .. }
             | FaultSpec::SlowDisk { at_ms, for_ms, .. }
             | FaultSpec::Drift { at_ms, for_ms, .. }
+            | FaultSpec::Skew { at_ms, for_ms, .. }
             | FaultSpec::Lose { at_ms, for_ms, .. }
             | FaultSpec::Spike { at_ms, for_ms, .. } => (at_ms, for_ms),
         }
@@ -314,6 +324,8 @@ pub enum Change {
     LoseDisk(usize, Time),
     /// Rate of the replica's clock, relative to [`TRUE_RATE`].
     Clock(usize, u64),
+    /// How much the replica's wall clock is ahead, in milliseconds.
+    Skew(usize, i64),
     /// Pause until the given time.
     Pause(usize, Time),
     /// CPU time relative to normal, in thousandths.
@@ -348,6 +360,7 @@ impl Change {
                 format!("R{replica} crashes until {until:?}, and loses its disk if that makes no more than f faults")
             }
             Change::Clock(replica, rate) => format!("R{replica}'s clock advances {rate} us per second"),
+            Change::Skew(replica, ms) => format!("R{replica}'s wall clock is {ms} ms ahead"),
             Change::Pause(replica, until) => format!("R{replica} pauses until {until:?}"),
             Change::Speed(replica, thousandths) => {
                 format!("R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
@@ -437,6 +450,10 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);
                 let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));
                 (drifting, Some(Change::Clock(replica, TRUE_RATE)))
+            }
+            FaultSpec::Skew { replica, skew_ms, .. } => {
+                let replica = usize::from(*replica);
+                (Change::Skew(replica, *skew_ms as i64), Some(Change::Skew(replica, 0)))
             }
             FaultSpec::Hostile { client, shares_link, .. } => (Change::Hostile(*client, *shares_link, until), None),
             FaultSpec::OffPath { packets, packets_per_s, to, .. } => {

@@ -31,7 +31,8 @@ struct Range {
     help: &'static str,
 }
 
-const RANGES: [Range; 5] = [
+const RANGES: [Range; 6] = [
+    Range { suffixes: &["skew_ms"], least: -MAX_MS, most: MAX_MS, help: "set it between -3600000 and 3600000" },
     Range { suffixes: &["_ms"], least: 0.0, most: MAX_MS, help: "set it between 0 and 3600000 milliseconds" },
     Range {
         suffixes: &["probability", "enter", "leave", "good", "bad", "duplication", "reordering", "bit_error_rate"],

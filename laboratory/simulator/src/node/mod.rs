@@ -21,7 +21,7 @@ pub use restart::Reborn;
 
 use crate::charges::{Charges, Checks, nanos};
 use crate::chronicle::Chronicle;
-use crate::clock::{Clock, NEVER};
+use crate::clock::{Clock, NEVER, unix_ms};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
 use crate::keys::{Judge, ModelledCheck};
@@ -47,7 +47,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Refusal, Replica, Timer, seam::text};
 use quorate_hosting::desk::BundleLimits;
 use quorate_hosting::recording::Recorder;
-use quorate_hosting::{DurabilityGate, EventLoop, Headroom, Outgoing, StateKeeper};
+use quorate_hosting::{DurabilityGate, EventLoop, Headroom, Outgoing, StateKeeper, WallClock};
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::stages::MessageKind;
 use quorate_types::{
@@ -152,6 +152,9 @@ pub struct Node<P: Protocol> {
     now: Time,
     own: Time,
     clock: Clock,
+    /// How much the wall clock is ahead of the true time, in milliseconds.
+    pub skew_ms: i64,
+    wall_clock: WallClock,
     started: bool,
     /// Inputs recovered from its journal, until it starts.
     recalled: VecDeque<Input<P::Message>>,
@@ -216,6 +219,8 @@ impl<P: Protocol> Node<P> {
             now: Time(0),
             own: Time(0),
             clock: Clock::default(),
+            skew_ms: 0,
+            wall_clock: WallClock::default(),
             started: false,
             recalled: VecDeque::new(),
             recalls: false,
@@ -328,6 +333,7 @@ impl<P: Protocol> Node<P> {
         if !std::mem::replace(&mut self.started, true) {
             self.start(world);
         }
+        self.read_wall_clock(world);
         self.misbehave_to_clients();
         let Ok(()) = Iteration { node: self, world }.iterate();
         let [to_replicas, to_clients] = self.writes.end_turn(self.parts.replicas);
@@ -363,7 +369,7 @@ impl<P: Protocol> Node<P> {
         while let Some(input) = self.recalled.pop_front() {
             match &input {
                 Input::Forgot => world.oracle.forgets(self.parts.me),
-                Input::Recall { record, .. } => world.oracle.journals(self.parts.me, record),
+                Input::Recall { record, .. } => world.oracle.journals(self.parts.me, record, None),
                 _ => {}
             }
             self.feed(input, world);
@@ -371,7 +377,23 @@ impl<P: Protocol> Node<P> {
         self.adopt_restored(restored, world);
         self.recalls = false;
         self.born = Some(self.status(false));
+        self.wall_clock = WallClock::default();
+        self.read_wall_clock(world);
         self.feed(Input::Start, world);
+    }
+
+    /// Returns the wall clock in milliseconds since the Unix epoch.
+    fn unix_ms(&self) -> u64 {
+        unix_ms(self.now).saturating_add_signed(self.skew_ms)
+    }
+
+    /// Tells the replica the wall clock if it was set, or the monotonic clock drifts away from it. Costs nothing.
+    fn read_wall_clock(&mut self, world: &mut Surroundings<'_, P::Message>) {
+        if let Some(origin_ms) = self.wall_clock.correction(self.own, self.unix_ms()) {
+            let recorder = world.recorder.as_deref_mut();
+            let (replica, input) = (&mut self.parts.replica, Input::Clock { origin_ms });
+            quorate_hosting::recording::step(recorder, replica, self.own, input, &mut self.actions);
+        }
     }
 
     fn ring_alarms(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -462,7 +484,7 @@ impl<P: Protocol> Node<P> {
             Action::Persist { id, record } => {
                 if self.passes() {
                     self.ledger.charge(Work::Records, 1, world.charges.record);
-                    world.oracle.journals(self.parts.me, &record);
+                    world.oracle.journals(self.parts.me, &record, Some(self.unix_ms()));
                     self.journal.append(id, record, world.charges.flush.is_zero());
                     self.passes();
                 }
@@ -551,7 +573,8 @@ impl<P: Protocol> Node<P> {
         world.charges.hash(&mut self.ledger, 1, DIGEST_BYTES * bundles.len() as u64);
         self.ledger.leave(place);
         let mut executed = std::mem::take(&mut self.executed);
-        self.parts.executor.execute(block.height, bundles, &mut executed);
+        self.parts.executor.execute(block.into(), bundles, &mut executed);
+        world.oracle.executed_at(me, block, self.parts.executor.time_ms());
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());
         executed.iter().for_each(|reply| world.oracle.executed(me, reply));
         self.reply(&mut executed, world);

@@ -126,7 +126,8 @@ impl<P: Protocol> Node<P> {
             Ok(frontier) => {
                 self.adopted = height;
                 let digest = Manifest::of(state).digest();
-                world.oracle.adopts(me, height, digest, self.parts.executor.state_digest());
+                let (history, time_ms) = (self.parts.executor.state_digest(), self.parts.executor.time_ms());
+                world.oracle.adopts(me, height, digest, history, time_ms);
                 Some(frontier)
             }
             Err(why) => {

@@ -49,7 +49,7 @@ pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Optio
     let may_fail = spec.quorum.faults().saturating_sub(misbehaving().count());
     let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal, disks: may_fail, lost: Vec::new() };
     let Some(lasts) = spec.chaos else { return (trouble, None) };
-    let mut chaos = chaos(seed, replicas, may_fail, lasts, spec.consensus.view_timeout());
+    let mut chaos = chaos(seed, replicas, may_fail, lasts, &spec.consensus);
     let outside = chaos.outside.iter().map(|at| ReplicaId(*at as u16));
     let gone: Vec<ReplicaId> = outside.chain(misbehaving()).collect();
     if spec.consensus.stalls_with_silent(spec.quorum, &gone).is_some() {
@@ -91,6 +91,7 @@ impl<P: Protocol> World<'_, P> {
             Change::Speed(replica, thousandths) => self.nodes[replica].speed = thousandths,
             Change::Disk(replica, thousandths) => self.nodes[replica].disk = thousandths,
             Change::Clock(replica, rate) => self.drift(replica, rate),
+            Change::Skew(replica, ms) => self.nodes[replica].skew_ms = ms,
             Change::Cut(pairs, begins) => pairs.iter().for_each(|(from, to)| self.links.cut(*from, *to, begins)),
             Change::Lose(pairs, probability) => {
                 pairs.iter().for_each(|(from, to)| self.links.lose(*from, *to, probability));
@@ -178,6 +179,7 @@ impl<P: Protocol> World<'_, P> {
             self.restart(replica);
             let node = &mut self.nodes[replica];
             (node.paused_until, node.speed, node.disk, node.struck_at) = (Time(0), FULL_SPEED, FULL_SPEED, None);
+            self.nodes[replica].skew_ms = 0;
             self.drift(replica, crate::clock::TRUE_RATE);
             self.wake(replica);
         }

@@ -193,6 +193,10 @@ impl<S: ViewChangeEvidence> Engine<S> {
         if message.view() > turn.view() || !self.active {
             return self.keep_early(from, message, turn);
         }
+        if self.refused_time_of(slot, digest) {
+            // It may have been ahead of this replica's clock when it came first.
+            return self.try_prepare(slot, turn);
+        }
         turn.out.count(message.endorsement.clone());
         let entry = self.log.slot(slot);
         if entry.accepted.is_some_and(|accepted| accepted != digest) || entry.endorsed {
@@ -221,6 +225,9 @@ impl<S: ViewChangeEvidence> Engine<S> {
 
     /// Sends PREPARE for the block that the current view assigned to a slot, once its commands have arrived.
     pub(super) fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
+        if !self.is_timely(slot, turn) {
+            return;
+        }
         let Some(entry) = self.log.slots.get_mut(&slot).filter(|entry| self.active && entry.prepare_cast.is_none())
         else {
             return;

@@ -14,6 +14,8 @@ pub struct Slot {
     pub accepted: Option<Digest>,
     /// Whether the primary's PRE-PREPARE has arrived.
     pub endorsed: bool,
+    /// Whether this replica has refused the time of the primary's block.
+    pub untimely: bool,
     /// Whether the new view assigns a null request.
     pub null: bool,
     /// Whether the block comes from an earlier view, whose PREPAREs prove that enough replicas hold it.

@@ -200,7 +200,7 @@ impl Message for PbftMessage {
 
 /// Returns the block as created by a primary, with the contents of this one.
 fn made_by_primary(block: &Block) -> Block {
-    let made = Block::of_slot(block.view, block.author, block.height, block.payload.clone());
+    let made = Block::of_slot(block.view, block.author, block.height, block.payload.clone(), block.time_ms);
     if block.covers().is_empty() { made } else { made.with_covers(block.covers().clone()) }
 }
 

@@ -35,5 +35,6 @@ mod recall;
 mod recovery;
 pub mod selection;
 pub mod sets;
+mod timing;
 mod view_change;
 pub mod view_change_evidence;

@@ -214,7 +214,7 @@ impl PhasesEngine {
             let failed = turn.committed().next();
             let assigned = self.slots.get(&failed).and_then(|entry| entry.accepted);
             let block = assigned.and_then(|digest| turn.parts.store.tree.get(&digest)).cloned();
-            let null = Arc::new(Block::of_slot(VIEW, self.primary(turn.parts), failed, Vec::new()));
+            let null = Arc::new(Block::of_slot(VIEW, self.primary(turn.parts), failed, Vec::new(), 0));
             let digest = null.digest();
             turn.offer(null, turn.parts.me);
             assert!(turn.commit(&digest), "a null block can follow any block");
@@ -264,8 +264,14 @@ impl PhasesEngine {
         let Some(entry) = self.slots.get_mut(&slot).filter(|entry| entry.endorsed && !entry.prepare_cast) else {
             return;
         };
-        let Some(digest) = entry.accepted.filter(|digest| turn.parts.store.tree.contains(digest)) else { return };
-        if let Some(ballot) = turn.parts.safety.prepare(VIEW, slot, digest) {
+        let block = entry.accepted.and_then(|digest| turn.parts.store.tree.get(&digest).cloned());
+        let Some(block) = block else { return };
+        if let Err(why) = turn.judge_time(&block) {
+            // As if the PRE-PREPARE had been lost.
+            entry.endorsed = false;
+            return turn.out.drop_message(block.author, why);
+        }
+        if let Some(ballot) = turn.parts.safety.prepare(VIEW, slot, block.digest()) {
             entry.prepare_cast = true;
             turn.cast(&ballot, To::All, PbftMessage::Prepare);
         }

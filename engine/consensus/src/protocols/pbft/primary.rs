@@ -68,10 +68,10 @@ pub(super) fn assign(slot: Height, batching: &mut Batching, turn: &mut Turn<'_>)
     let (view, me) = (turn.view(), turn.parts.me);
     let pool = &mut turn.parts.store.pool;
     let before = pool.pending_commands();
-    let room = batching.room();
+    let (room, time_ms) = (batching.room(), turn.parts.clock.unix_ms(turn.now));
     let payload = pool.select(room);
     turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
-    let block = Arc::new(turn.parts.store.name_covers(Block::of_slot(view, me, slot, payload)));
+    let block = Arc::new(turn.parts.store.name_covers(Block::of_slot(view, me, slot, payload, time_ms)));
     if let Some(time) = batching.on_block(turn.now) {
         turn.out.arm(Timer::Batch, time);
     }

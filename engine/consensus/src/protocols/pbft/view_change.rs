@@ -319,7 +319,7 @@ impl<S: ViewChangeEvidence> Engine<S> {
                     self.adopt_carried(slot, subject.digest, source, turn);
                 }
                 None => {
-                    let block = Arc::new(Block::of_slot(view, primary, slot, Vec::new()));
+                    let block = Arc::new(Block::of_slot(view, primary, slot, Vec::new(), 0));
                     entry.accepted = Some(block.digest());
                     entry.null = true;
                     entry.since = Some(turn.now);

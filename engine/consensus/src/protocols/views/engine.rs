@@ -286,8 +286,9 @@ impl<F: Family> Views<F> {
         if behind || !turn.parts.store.tree.contains(&justify.subject.digest) {
             return;
         }
+        let time_ms = turn.parts.clock.unix_ms(turn.now);
         self.propose_on(justify.subject.digest, room, turn, |author, payload| {
-            Block::new(view, author, justify, payload)
+            Block::new(view, author, justify, payload, time_ms)
         });
     }
 

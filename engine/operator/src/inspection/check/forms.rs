@@ -121,6 +121,8 @@ pub struct RootForm {
 pub struct HistoryForm {
     pub height: u64,
     pub history: Name,
+    /// Time of execution at this height, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
 }
 
 /// A certificate that proves earlier blocks.
@@ -172,6 +174,8 @@ pub struct BlockForm {
     pub height: u64,
     pub view: u64,
     pub author: u16,
+    /// Time that the proposer gave, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
     pub digest: Name,
     pub justify: Option<CertificateForm>,
     #[serde(deserialize_with = "few::<_, _, MAX_BLOCK_BUNDLES>")]

@@ -23,7 +23,7 @@ use quorate_types::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// Parts of a block that a later certificate may refer to.
 struct Kept {
@@ -53,6 +53,8 @@ pub(super) struct Reader {
     head: Option<(u64, Digest)>,
     last_committed: Option<(u64, Digest)>,
     history: Option<Digest>,
+    /// Time at which the last block was executed, if the history is known.
+    time_ms: u64,
     /// Whether the uncommitted blocks at the end, which only serve as proof, have begun.
     is_beyond: bool,
     ended: bool,
@@ -106,6 +108,7 @@ impl Reader {
             head: None,
             last_committed: None,
             history: None,
+            time_ms: 0,
             is_beyond: false,
             ended: false,
             checked,
@@ -120,7 +123,7 @@ impl Reader {
         match parse(line)? {
             Line::Cluster(_) => Err("the cluster is described twice".into()),
             Line::Root(RootForm { height, digest }) => self.root(height, digest.0),
-            Line::History(HistoryForm { height, history }) => self.begin_history(height, history.0),
+            Line::History(HistoryForm { height, history, time_ms }) => self.begin_history(height, history.0, time_ms),
             Line::Block(form) => self.block(form),
             Line::Certificate(form) => self.certificate(form.certificate).map(|genuine| self.learn(&genuine)),
             Line::Checkpoint(form) => self.checkpoint(form),
@@ -157,7 +160,7 @@ impl Reader {
         Ok(())
     }
 
-    fn begin_history(&mut self, height: u64, history: Digest) -> Result<(), String> {
+    fn begin_history(&mut self, height: u64, history: Digest, time_ms: u64) -> Result<(), String> {
         if self.history.is_some() || self.head.is_none_or(|(head, _)| head != height) {
             return Err("unexpected start of a history".into());
         }
@@ -165,11 +168,11 @@ impl Reader {
             let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
             hasher.update(&self.epoch.0.0);
             hasher.update(self.application.as_bytes());
-            if history != hasher.finish() {
+            if history != hasher.finish() || time_ms != 0 {
                 return Err("the history does not begin with that of the application".into());
             }
         }
-        self.history = Some(history);
+        (self.history, self.time_ms) = (Some(history), time_ms);
         Ok(())
     }
 
@@ -197,8 +200,8 @@ impl Reader {
             return Err(format!("{name} does not extend its predecessor"));
         }
         let block = match justify.clone() {
-            Some(justify) => Block::new(view, author, justify, payload),
-            None => Block::of_slot(view, author, Height(form.height), payload),
+            Some(justify) => Block::new(view, author, justify, payload, form.time_ms),
+            None => Block::of_slot(view, author, Height(form.height), payload, form.time_ms),
         }
         .with_covers(covers);
         let digest = block.digest();
@@ -276,11 +279,13 @@ impl Reader {
         self.checked.blocks += 1;
         self.last_committed = Some((height, digest));
         self.checked.committed_height = height;
+        self.time_ms = self.time_ms.max(block.time_ms);
         self.history = match (self.history, results) {
             (Some(before), Some(results)) if results.len() == named.len() => {
                 let mut hasher = Hasher::new(tags::HISTORY);
                 hasher.update(&before.0);
                 hasher.update(&height.to_le_bytes());
+                hasher.update(&self.time_ms.to_le_bytes());
                 for (bundle, Hex(results)) in named.iter().zip(&results) {
                     hasher.update(&bundle.0);
                     hasher.update(results);

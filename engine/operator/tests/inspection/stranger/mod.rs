@@ -96,6 +96,7 @@ struct Reader {
     at_height: BTreeMap<u64, Digest>,
     last: Option<(u64, Digest)>,
     history: Option<Digest>,
+    time_ms: u64,
     histories: BTreeMap<u64, Digest>,
     ended: bool,
     checked: Checked,
@@ -110,6 +111,7 @@ impl Reader {
             at_height: BTreeMap::new(),
             last: None,
             history: None,
+            time_ms: 0,
             histories: BTreeMap::new(),
             ended: false,
             checked,
@@ -144,10 +146,11 @@ impl Reader {
         if self.history.is_some() || self.last.is_none_or(|(last, _)| last != height) {
             return Err("unexpected start of a history".into());
         }
-        if height == 0 && history != nothing_executed {
+        let time_ms = number(line, "time_ms")?;
+        if height == 0 && (history, time_ms) != (nothing_executed, 0) {
             return Err("the history does not begin with that of the application".into());
         }
-        self.history = Some(history);
+        (self.history, self.time_ms) = (Some(history), time_ms);
         Ok(())
     }
 
@@ -166,7 +169,8 @@ impl Reader {
             None => Vec::new(),
             Some(_) => list(line, "covers")?.iter().map(as_optional_digest).collect::<Result<_, _>>()?,
         };
-        let digest = block_digest(height, view, author, justify.as_ref(), &payload, &covers);
+        let header = (height, view, author, number(line, "time_ms")?);
+        let digest = block_digest(header, justify.as_ref(), &payload, &covers);
         if digest != digest_at(line, "digest")? {
             return Err(format!("the block at height {height} does not match its digest"));
         }
@@ -282,8 +286,10 @@ impl Reader {
             self.checked.commands += u64::from(u32::from_le_bytes(body[25..29].try_into().expect("four bytes")));
         }
         let Some(before) = self.history else { return Ok(()) };
+        self.time_ms = self.time_ms.max(number(line, "time_ms")?);
         let mut rolling = before.to_vec();
         rolling.extend(height.to_le_bytes());
+        rolling.extend(self.time_ms.to_le_bytes());
         for ((digest, bundle), results) in payload.iter().zip(bundles).zip(list(line, "results")?) {
             let results = bytes(results)?;
             let expires = u64::from_le_bytes(bytes(bundle)?[17..25].try_into().expect("eight bytes"));
@@ -293,7 +299,7 @@ impl Reader {
             rolling.extend(digest);
             rolling.extend(results);
         }
-        let history = hash(b"qX01", &[&rolling]);
+        let history = hash(b"qX03", &[&rolling]);
         self.history = Some(history);
         self.histories.insert(height, history);
         Ok(())
@@ -387,7 +393,7 @@ pub fn genesis_id(line: &Value) -> Result<String, String> {
 
 fn read_cluster(line: &Value) -> Result<Cluster, String> {
     let id = digest_at(line, "id")?;
-    if text_at(line, "line")? != "cluster" || number(line, "format")? != 4 {
+    if text_at(line, "line")? != "cluster" || number(line, "format")? != 5 {
         return Err("it is not an export of this format".into());
     }
     if id[..] != bytes(&Value::String(genesis_id(line)?))?[..] {
@@ -421,9 +427,7 @@ fn subject(certificate: &Certificate) -> Vec<u8> {
 }
 
 fn block_digest(
-    height: u64,
-    view: u64,
-    author: u16,
+    (height, view, author, time_ms): (u64, u64, u16, u64),
     justify: Option<&Certificate>,
     payload: &[Digest],
     covers: &[Option<Digest>],
@@ -434,6 +438,7 @@ fn block_digest(
     header.extend(view.to_le_bytes());
     header.extend(height.to_le_bytes());
     header.extend(author.to_le_bytes());
+    header.extend(time_ms.to_le_bytes());
     header.extend(subject(justify));
     let mut bits = vec![0u8; justify.signers.iter().max().map_or(0, |highest| usize::from(*highest) / 8 + 1)];
     justify.signers.iter().for_each(|signer| bits[usize::from(*signer) / 8] |= 1 << (signer % 8));
@@ -456,7 +461,7 @@ fn block_digest(
         covered.extend(names.concat());
         covered.extend(indices);
     }
-    hash(b"qH01", &[&header, &payload.concat(), &covered])
+    hash(b"qH02", &[&header, &payload.concat(), &covered])
 }
 
 /// Returns whether a bundle with this expiry can have these results at this height; `None` if they are truncated.

@@ -56,7 +56,7 @@ impl<M: Malleable> Inventor<M> {
         if self.blocks.len() == MAX_KEPT {
             self.blocks.pop_first();
         }
-        self.blocks.entry(slot).or_insert_with(|| Block::of_slot(View(0), me, slot, Vec::new()).into()).clone()
+        self.blocks.entry(slot).or_insert_with(|| Block::of_slot(View(0), me, slot, Vec::new(), 0).into()).clone()
     }
 
     /// Returns the replacement of a message, or `None` to send it unchanged.
@@ -140,7 +140,7 @@ impl<M: Malleable> Tactic<M> for Inventor<M> {
 /// Returns the same block in the next view.
 fn other_block(block: &Block) -> Arc<Block> {
     let (view, payload) = (block.view.next(), block.payload.clone());
-    let other = Block::new(view, block.author, block.justify.clone(), payload);
+    let other = Block::new(view, block.author, block.justify.clone(), payload, block.time_ms);
     other.with_covers(block.covers().clone()).into()
 }
 

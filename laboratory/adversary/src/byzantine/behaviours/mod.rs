@@ -98,4 +98,5 @@ behaviours! {
     hoard_certificates: HoardCertificates,
     show_late: ShowLate,
     busy: Busy,
+    misdate: Misdate,
 }

@@ -114,7 +114,7 @@ pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
     play_pbft(how, |world| {
         world.misbehave(InstanceId(3), unjudged());
         go_on(world, 1);
-        let mut early = pre_prepare(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)]));
+        let mut early = pre_prepare(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)], 0));
         early.vote_to_sign().expect("a PRE-PREPARE is signed").signature = FORGED;
         for _ in 0..FLOOD {
             world.inject(ReplicaId(3), InstanceId(0), View(1), early.clone());

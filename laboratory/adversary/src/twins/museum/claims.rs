@@ -119,7 +119,7 @@ pub fn invented_claim(how: &Play) -> Ending {
     impl Script for InventedClaim {
         fn perform<S: ViewChangeEvidence>(self, world: &mut World<Engine<S>>) {
             let command = BundleBuilder::single(ClientId(1), 1, &[]).digest();
-            let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command]));
+            let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command], 0));
             let claim = invented.subject(Domain::Prepare);
             world.misbehave(
                 LIAR,

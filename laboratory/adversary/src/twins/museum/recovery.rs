@@ -68,8 +68,8 @@ pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
         leaders(world, &[1, 2, 0]);
         run(world, 1..=2);
         crash_and_come_back(world, InstanceId(1), crash, |world| world.run_view(3));
-        let Block { view, author, justify, .. } = (*last(&proposed)).clone();
-        world.inject(author, InstanceId(1), view, proposal(Block::new(view, author, justify, Vec::new())));
+        let Block { view, author, justify, time_ms, .. } = (*last(&proposed)).clone();
+        world.inject(author, InstanceId(1), view, proposal(Block::new(view, author, justify, Vec::new(), time_ms)));
         world.settle();
         world.heal((1..4).map(ReplicaId));
     })
@@ -116,8 +116,8 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
         crash_and_come_back(world, InstanceId(1), crash, |world| go_on(world, 1));
         let bundle = BundleBuilder::single(ClientId(77), 1, b"other");
         world.submit(InstanceId(1), vec![bundle.clone()]);
-        let Block { view, author, height, .. } = *last(&proposed);
-        let rival = Block::of_slot(view, author, height, vec![bundle.digest()]);
+        let Block { view, author, height, time_ms, .. } = *last(&proposed);
+        let rival = Block::of_slot(view, author, height, vec![bundle.digest()], time_ms);
         world.inject(author, InstanceId(1), view, pre_prepare(rival));
         world.settle();
         world.heal((1..4).map(ReplicaId));

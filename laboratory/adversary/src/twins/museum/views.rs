@@ -35,7 +35,7 @@ pub fn proposal_from_afar(how: &Play) -> Ending {
         world.misbehave(InstanceId(3), unjudged());
         run(world, 1..=3);
         let justify = world.replica(InstanceId(3)).protocol().high().clone();
-        let proposal = proposal(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new()));
+        let proposal = proposal(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new(), 0));
         for to in (0..3).map(InstanceId) {
             world.inject(ReplicaId(3), to, View(3), proposal.clone());
         }
@@ -331,7 +331,7 @@ fn usurps() -> Rewrite<ChainedMessage> {
             _ => true,
         });
         if let (Some(view), Some(justify)) = (entered, high.clone()) {
-            let message = proposal(Block::new(view, ReplicaId(0), justify, Vec::new()));
+            let message = proposal(Block::new(view, ReplicaId(0), justify, Vec::new(), 0));
             actions.push(Action::Send { to: To::One(ReplicaId(1)), message, after: None, sign: true });
         }
     })

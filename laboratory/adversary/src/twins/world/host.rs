@@ -139,7 +139,7 @@ impl<P: Protocol> World<P> {
         match action {
             Action::Send { to, message, sign, .. } => self.send(instance, *to, message, *sign),
             Action::Persist { id, record } => {
-                self.checker.journals(instance, record);
+                self.checker.journals(instance, record, Some(self.now.0 / 1_000_000));
                 if self.journals {
                     self.instances[instance.0].journal.push((*id, record.clone()));
                 }

@@ -87,7 +87,7 @@ impl<P: Protocol> World<P> {
     pub fn restart(&mut self, instance: InstanceId) {
         let journal = self.begin_again(instance);
         for (id, record) in journal {
-            self.checker.journals(instance, &record);
+            self.checker.journals(instance, &record, None);
             self.step(instance, Input::Recall { id, record });
         }
         self.step(instance, Input::Start);

@@ -213,7 +213,7 @@ mod bodies {
         seen.sort_unstable();
         if chain[0].is_unlinked() {
             assert_eq!(seen, [0; 7], "there is one certificate of that slot");
-            let again = Block::of_slot(View(20), ME, chain[11].height, vec![chain[0].digest()]);
+            let again = Block::of_slot(View(20), ME, chain[11].height, vec![chain[0].digest()], 0);
             let heard = mouth.say(&M::timeout(21, &M::certificate(&again)));
             assert_eq!(main_certificate(&heard[0].1), known[11], "the slot's certificate of an earlier view");
         } else {

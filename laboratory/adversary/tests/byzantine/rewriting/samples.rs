@@ -71,7 +71,7 @@ pub trait Sample: Malleable + PartialEq {
 }
 
 fn linked(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
-    Arc::new(Block::new(View(view), ME, on.clone(), payload))
+    Arc::new(Block::new(View(view), ME, on.clone(), payload, 0))
 }
 
 impl Sample for ViewMessage {
@@ -128,7 +128,7 @@ impl Sample for PbftMessage {
     const CERTIFIES: Domain = Domain::Prepare;
 
     fn block(view: u64, _on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
-        Arc::new(Block::of_slot(View(view), ME, Height(view), payload))
+        Arc::new(Block::of_slot(View(view), ME, Height(view), payload, 0))
     }
 
     fn proposal(block: Arc<Block>) -> Self {

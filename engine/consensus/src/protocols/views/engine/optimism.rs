@@ -124,8 +124,9 @@ impl<F: Family> Views<F> {
             Decision::Rest => return,
         };
         let (view, subject) = (parent.view.next(), parent.subject(F::VOTES));
+        let time_ms = turn.parts.clock.unix_ms(turn.now);
         self.propose_on(parent.digest(), room, turn, |author, payload| {
-            Block::optimistic(view, author, subject, payload)
+            Block::optimistic(view, author, subject, payload, time_ms)
         });
     }
 

@@ -55,6 +55,12 @@ impl<F: Family> Views<F> {
                 continue;
             }
             let (to, leader) = (votes_to::<F>(block, turn.parts), block.author);
+            if turn.parts.safety.may_vote_in(F::VOTES, block.view)
+                && let Err(why) = turn.judge_time(block)
+            {
+                turn.out.drop_message(leader, why);
+                continue;
+            }
             // If f+1 replicas withhold their votes for this reason, the leader's views fail until another replica
             // leads.
             if leader != turn.parts.me && turn.judge_leader(turn.now, leader) {
