@@ -150,7 +150,8 @@ impl Times {
     pub fn commits(&mut self, replica: ReplicaId, block: &Block) -> Result<(), Violation> {
         let height = block.height.0;
         let mut is_new = |bundle: &Digest| *self.bundles.entry(bundle.prefix()).or_insert(height) == height;
-        if block.payload.iter().fold(false, |any, bundle| is_new(bundle) || any) {
+        // Counts all of them, because each has to be recorded.
+        if block.payload.iter().filter(|bundle| is_new(bundle)).count() > 0 {
             self.given_up[replica.index()] = 0;
         }
         let Some(proposed) = self.blocks.get(&block.digest().prefix()) else { return Ok(()) };
