@@ -29,9 +29,9 @@ struct Proposed {
 /// Checks the times of blocks. It sees records of journals, commits and the true clocks, but none of the decisions of a
 /// replica.
 ///
-/// - An honest replica that votes for a block in the block's view has a clock at most `max_clock_skew_ms` behind the
-///   block, and ahead of it by at most that and three view timeouts. It takes for granted that a timeout doubles at most
-///   once for each view that the replica gave up since it executed something.
+/// - An honest replica that votes for a block in the block's view, before a quorum may have voted for it, has a clock at
+///   most `max_clock_skew_ms` behind the block, and ahead of it by at most that and three view timeouts. It takes for
+///   granted that a timeout doubles at most once for each view that the replica gave up since it executed something.
 /// - Of the replicas that voted for a committed block in its view, f+1 are honest; with slots at least one is, because
 ///   claims without proof may carry a block over. Blocks that only fill a slot have no time of their own.
 /// - Each replica executes the block of a height at the same time: its own, or its predecessor's if that is later.
@@ -40,6 +40,7 @@ pub struct Times {
     view_timeout_ms: u64,
     /// Whether timeouts double.
     grows: bool,
+    quorum: usize,
     /// Number of honest voters of each committed block.
     needed: usize,
     liars: Signers,
@@ -57,12 +58,13 @@ pub struct Times {
 impl Times {
     /// Creates a checker of a cluster with n `replicas`, f of them `faults`.
     pub fn new(replicas: usize, faults: usize, config: &Config) -> Times {
-        let needed = crate::oracles::quorum(replicas, faults) - faults;
+        let quorum = crate::oracles::quorum(replicas, faults);
         Times {
             max_skew_ms: config.max_clock_skew_ms,
             view_timeout_ms: config.view_timeout_ms,
             grows: config.view_duration != ViewDuration::Fixed,
-            needed: if config.protocol.has_slots() { 1 } else { needed },
+            quorum,
+            needed: if config.protocol.has_slots() { 1 } else { quorum - faults },
             liars: Signers::empty(),
             blocks: Words::default(),
             order: VecDeque::new(),
@@ -123,10 +125,15 @@ impl Times {
         if matches!(subject.domain, Domain::Timeout | Domain::ViewChange) {
             self.given_up[replica.index()] += u32::from(clock_ms.is_some());
         }
-        let max_behind_ms = self.max_behind_ms(replica);
+        let (max_behind_ms, honest_quorum) =
+            (self.max_behind_ms(replica), self.quorum.saturating_sub(self.liars.len()));
         let is_vote = matches!(subject.domain, Domain::Vote | Domain::Prepare);
         let block = self.blocks.get_mut(&subject.digest.prefix());
         let Some(block) = block.filter(|block| is_vote && block.view == subject.view) else { return Ok(()) };
+        // A replica does not judge a block that others have certified, and may still vote for it.
+        if block.voters.len() >= honest_quorum {
+            return Ok(());
+        }
         // Summaries of a journal repeat old promises.
         let is_first = block.voters.insert(replica);
         let Some(clock_ms) = clock_ms.filter(|_| is_first) else { return Ok(()) };

@@ -72,6 +72,23 @@ fn only_honest_new_votes_in_the_view_of_the_block_count() {
     assert!(promises(&mut times, 3, &far, View(1), Domain::Prepare, Some(NOW_MS)));
 }
 
+/// A replica that hears of a certified block late votes for it without judging its time.
+#[test]
+fn votes_after_a_quorum_are_not_judged() {
+    let found_after = |before: u16, lies: bool| {
+        let (mut times, block) = (times(ProtocolKind::Pbft), block(NOW_MS));
+        if lies {
+            times.distrust(ReplicaId(3));
+        }
+        assert!((0..before).all(|voter| !votes(&mut times, voter, &block, Some(NOW_MS))));
+        votes(&mut times, before, &block, Some(NOW_MS + FAR_MS))
+    };
+    assert!(found_after(2, false), "two voters are no quorum");
+    assert!(!found_after(3, false), "a quorum has voted");
+    assert!(found_after(1, true), "one voter and a liar are no quorum");
+    assert!(!found_after(2, true), "the liar may be the third voter");
+}
+
 #[test]
 fn timeouts_lengthen_the_tolerance_until_commands_are_executed() {
     let old = block(NOW_MS - BEHIND_MS - 10);
