@@ -57,6 +57,8 @@ pub enum Needs {
     Nothing,
     /// The passage of time.
     Time,
+    /// Wall clocks by which replicas judge blocks.
+    Clocks,
     /// Messages of others.
     Inputs,
     /// Replicas that request blocks or states.

@@ -37,6 +37,8 @@ use std::time::Duration;
 
 /// Minimum duration of a view. No time passes within one, except until timers of leaders and of fetches fire.
 const VIEW: Duration = Duration::from_millis(1000);
+/// More than any world lasts.
+const MAX_CLOCK_SKEW_MS: u64 = 3_600_000;
 /// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
 /// Views within which all replicas must execute commands after the network heals. Worst case: two views to synchronize,
@@ -123,7 +125,8 @@ pub struct World<P: Protocol> {
     transcript: Transcript,
 }
 
-/// Returns the settings of replicas in a world: time plays no role, and missing data is requested immediately.
+/// Returns the settings of replicas in a world: time plays no role, and missing data is requested immediately. Views end
+/// as the scenario says, not when their timers are due, so a block may be any number of view timeouts old.
 pub fn world_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {
@@ -131,6 +134,7 @@ pub fn world_config(protocol: ProtocolKind) -> Config {
         leader,
         view_duration: ViewDuration::Fixed,
         view_timeout_ms: VIEW.as_millis() as u64,
+        max_clock_skew_ms: MAX_CLOCK_SKEW_MS,
         fetch_delay_ms: 0,
         fetch_retry_ms: FETCH.as_millis() as u64,
         checkpoint_interval: 2,

@@ -1,6 +1,6 @@
 //! The fault `misdate`.
 
-use crate::byzantine::kind::{Facts, Kind, number};
+use crate::byzantine::kind::{Facts, Kind, Needs, number};
 use crate::byzantine::lie;
 use crate::byzantine::malleable::Malleable;
 use crate::byzantine::step::{Sent, Step, Tactic};
@@ -14,7 +14,7 @@ pub struct Misdate {
 }
 
 impl Kind for Misdate {
-    const FACTS: Facts = Facts { may_wait: true, ..Facts::lies("misdate") };
+    const FACTS: Facts = Facts { may_wait: true, needs: Needs::Clocks, ..Facts::lies("misdate") };
     const DEFAULT: Misdate = Misdate { by_ms: 3_600_000 };
 
     fn parse(parameter: &str) -> Result<Misdate, String> {
