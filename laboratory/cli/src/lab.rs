@@ -9,16 +9,16 @@ use quorate_lab::input;
 use quorate_lab::spec::choice;
 use quorate_node::interrupt;
 use quorate_operator::failure::cannot_use;
-use quorate_operator::output::{self, Outputs};
+use quorate_operator::output::{self, Form, Outputs};
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
 use quorate_runner::judged::{Judged, Verdicts};
 use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
-use quorate_runner::page::{self, Fidelity, Finding};
+use quorate_runner::page::{self, Columns, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
-use quorate_runner::{Here, Observer, Run, Source, Step, Store, catalogue, report};
+use quorate_runner::{Here, Observer, Run, Source, Step, Store, bibtex, catalogue, report};
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -104,6 +104,14 @@ pub struct ReportArgs {
     /// Write the table of all figures of the papers to this file, as Markdown.
     #[arg(long, value_name = "PATH")]
     reproduction: Option<PathBuf>,
+    /// Width of the figures: one column is 84.7 mm, two are 177.8 mm, which fits the templates of ACM, IEEE and USENIX
+    /// [default: two for figures of several panels].
+    #[arg(long, value_name = "NUMBER", value_parser = choice::<Columns>())]
+    column: Option<Columns>,
+    /// Write BibTeX entries for the runs, and for the papers whose figures they reproduce, to this file; without a path
+    /// to standard output.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    bibtex: Option<String>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -253,14 +261,20 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
 
 /// Writes results. Returns an error if no run succeeded, or one is missing.
 fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
-    outputs.show(&Verdicts(judged), &[])?;
+    deliver_with(outputs, judged, &[])
+}
+
+/// Like [`deliver`], with further formats.
+fn deliver_with(outputs: Outputs, judged: &[Judged], others: &[Form<'_>]) -> Outcome {
+    outputs.show(&Verdicts(judged), others)?;
     let partial = judged.iter().find_map(|own| own.partial.as_deref());
     // After a signal to this program, the exit status reports it.
     partial.filter(|_| interrupt::requested().is_none()).map_or(Ok(()), |partial| Err(partial.into()))
 }
 
 fn judge_again(arguments: &ReportArgs) -> Outcome {
-    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let flags = [("--json", arguments.json.as_deref()), ("--bibtex", arguments.bibtex.as_deref())];
+    let outputs = Outputs::open(&flags, &[])?;
     let mut archived = report::read(&Store::open(&arguments.dir)?)?;
     if let Some(paper) = &arguments.paper {
         archived.retain(|own| own.experiment.paper == *paper || own.experiment.name() == *paper);
@@ -275,24 +289,29 @@ fn judge_again(arguments: &ReportArgs) -> Outcome {
         }
     }
     let judged: Vec<Judged> = archived.iter().map(report::Archived::judged).collect::<Result<_, _>>()?;
-    write_page(arguments, &archived, &judged)?;
-    deliver(outputs, &judged)
+    let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
+    let findings = findings(&plans, &judged);
+    write_page(arguments, &findings)?;
+    let catalogue = Catalogue::parse(CATALOGUE)?;
+    let bibtex = || bibtex::entries(&catalogue, &findings);
+    deliver_with(outputs, &judged, &[("--bibtex", &bibtex)])
+}
+
+fn findings<'f>(plans: &'f [Plan], judged: &'f [Judged]) -> Vec<Finding<'f>> {
+    plans.iter().zip(judged).map(|(plan, own)| Finding { plan, rows: &own.rows, claims: &own.claims }).collect()
 }
 
 /// Writes the page, its figures, and the table of the papers' figures.
-fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[Judged]) -> Outcome {
+fn write_page(arguments: &ReportArgs, findings: &[Finding]) -> Outcome {
     let fidelity = arguments.fidelity.as_deref().map(read_fidelity).transpose()?;
-    let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
-    let findings: Vec<Finding> =
-        plans.iter().zip(judged).map(|(plan, own)| Finding { plan, rows: &own.rows, claims: &own.claims }).collect();
-    let report = page::page(&findings, fidelity.as_ref());
+    let report = page::page(findings, fidelity.as_ref());
     let path = arguments.html.clone().unwrap_or_else(|| arguments.dir.join(page::PAGE_FILE));
     page::write_page(&path, &report)?;
-    let count = page::write_figures(&arguments.dir.join(page::FIGURES_DIR), &report)?;
+    let count = page::write_figures(&arguments.dir.join(page::FIGURES_DIR), &report, arguments.column)?;
     output::report(&format!("wrote {} with {count} figures", path.display()));
     if let Some(path) = &arguments.reproduction {
         let catalogue = Catalogue::parse(CATALOGUE)?;
-        let pages = reproduction::render(&catalogue, &findings);
+        let pages = reproduction::render(&catalogue, findings);
         let directory = path.with_file_name(reproduction::PAGES_DIR);
         let papers = pages.papers.iter().map(|(file, text)| (directory.join(file), text));
         let cannot_write =

@@ -236,7 +236,7 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     assert!(page.contains("Throughput") && page.contains("throughput 1.25"), "the figure and the residual");
     assert!(!Path::new(&dir).join("report.html").exists(), "the page is where --html says");
     let figures: Vec<_> = fs::read_dir(Path::new(&dir).join("figures")).expect("it is there").collect();
-    assert_eq!(figures.len(), 2, "SVG and PDF");
+    assert_eq!(figures.len(), 4, "SVG, PDF, TikZ and Vega-Lite");
     assert!(fs::read_to_string(table).expect("it was written").contains("[Figure 4](reproduction/transports.md#"));
     let paper = fs::read_to_string(scratch.path("reproduction/transports.md")).expect("it was written");
     assert!(paper.contains("## Figure 4\n"), "{paper}");
@@ -245,6 +245,24 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
         let output = quorate(&[&["lab", "report", &dir][..], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_report_has_the_width_of_a_column_and_entries_for_a_bibliography() {
+    let scratch = Scratch::new("lab-cite");
+    let (file, dir) = (file(&scratch, SIMULATED), scratch.path("dir"));
+    succeeds(&["lab", "run", &file, "--dir", &dir]);
+    let output = succeeds(&["lab", "report", &dir, "--column", "two", "--bibtex"]);
+    let entries = text(&output.stdout);
+    assert!(entries.starts_with("@misc{quorate-mine-mine-quick,\n") && entries.ends_with("}\n"), "{entries}");
+    assert!(entries.contains(&format!("Repeat with: quorate lab run {file} --profile quick")), "{entries}");
+    let picture = fs::read_to_string(Path::new(&dir).join("figures/mine-mine-1.tex")).expect("it was written");
+    assert!(picture.contains("177.8 mm wide, two columns"), "{picture}");
+    let path = scratch.path("references.bib");
+    succeeds(&["lab", "report", &dir, &format!("--bibtex={path}")]);
+    assert_eq!(fs::read_to_string(path).expect("it was written"), entries);
+    let output = quorate(&["lab", "report", &dir, "--bibtex", "--json", "-"]);
+    assert_eq!(output.status.code(), Some(2), "both name standard output: {}", text(&output.stderr));
 }
 
 /// Runs two cells, and sends a signal to this process or its child while the second cell runs, after the first one was

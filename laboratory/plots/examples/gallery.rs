@@ -1,4 +1,5 @@
-//! Writes a page with a figure of each kind, and each figure as SVG and PDF: `cargo run --example gallery -- DIR`.
+//! Writes a page with a figure of each kind, and each figure as SVG, PDF, TikZ and Vega-Lite:
+//! `cargo run --example gallery -- DIR`.
 
 use std::error::Error;
 use std::fs;
@@ -18,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let stem = format!("{}-{name}", figure.id);
             fs::write(directory.join(format!("{stem}.svg")), quorate_plots::svg(&figure, width)?)?;
             fs::write(directory.join(format!("{stem}.pdf")), quorate_plots::pdf(&figure, width)?)?;
+            fs::write(directory.join(format!("{stem}.tex")), quorate_plots::tikz(&figure, width)?)?;
+            fs::write(directory.join(format!("{stem}.vl.json")), quorate_plots::vega_lite(&figure, width)?)?;
         }
     }
     println!("wrote {}", directory.join("gallery.html").display());

@@ -1,7 +1,7 @@
 //! Marks of a figure for tooltips and tables, with their positions in the plot area.
 
 use crate::model::{Axis, BarSeries, BoxSeries, HeatPanel, Hover, Plot, Series};
-use crate::plan::{Content, PanelPlan, Plan, Side, shown_name, slot, stack, stack_slot, step_end};
+use crate::plan::{Content, Look, PanelPlan, Plan, Side, shown_name, slot, stack, stack_slot, step_end};
 use crate::scale::figure;
 
 /// Point, bar, box or field.
@@ -15,6 +15,8 @@ pub(crate) struct Mark {
     /// Names and values, measured ones first.
     pub rows: Vec<(String, String)>,
     pub command: Option<String>,
+    /// Position of its series in the legend.
+    pub entry: Option<usize>,
 }
 
 /// Returns the marks of each panel.
@@ -24,18 +26,19 @@ pub(crate) fn marks(plan: &Plan) -> Vec<Vec<Mark>> {
 
 fn panel_marks(plan: &Plan, panel: &PanelPlan) -> Vec<Mark> {
     match &panel.content {
-        Content::Series(all) => all.iter().flat_map(|(series, _)| of_series(plan, panel, series)).collect(),
+        Content::Series(all) => all.iter().flat_map(|(series, look)| of_series(plan, panel, series, *look)).collect(),
         Content::Bars(all) => {
             let each = all.iter().enumerate();
-            each.flat_map(|(at, (series, _))| of_bars(plan, panel, series, at, all.len())).collect()
+            each.flat_map(|(at, (series, look))| of_bars(plan, panel, (series, *look), at, all.len())).collect()
         }
         Content::Stacked(all) => {
             let series: Vec<BarSeries> = all.iter().map(|(series, _)| (*series).clone()).collect();
-            of_stacks(plan, panel, &series)
+            let looks: Vec<Look> = all.iter().map(|(_, look)| *look).collect();
+            of_stacks(plan, panel, &series, &looks)
         }
         Content::Boxes(all) => {
             let each = all.iter().enumerate();
-            each.flat_map(|(at, (series, _))| of_boxes(plan, panel, series, at, all.len())).collect()
+            each.flat_map(|(at, (series, look))| of_boxes(plan, panel, (series, *look), at, all.len())).collect()
         }
         Content::Heat(heat) => of_heat(plan, heat),
     }
@@ -68,7 +71,7 @@ fn finish(
     (rows, hover.command.as_ref().or(command).cloned())
 }
 
-fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series) -> Vec<Mark> {
+fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series, look: Look) -> Vec<Mark> {
     let has_steps = plan.figure.plot.has_steps();
     let is_filled = matches!(plan.figure.plot, Plot::Histogram { .. });
     let mark = |(at, point): (usize, &crate::model::Point)| {
@@ -88,12 +91,13 @@ fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series) -> Vec<Mark> {
             name: shown_name(&series.name, series.paper),
             rows,
             command,
+            entry: plan.entry(look),
         }
     };
     series.points.iter().enumerate().map(mark).collect()
 }
 
-fn of_bars(plan: &Plan, panel: &PanelPlan, series: &BarSeries, at: usize, count: usize) -> Vec<Mark> {
+fn of_bars(plan: &Plan, panel: &PanelPlan, (series, look): (&BarSeries, Look), at: usize, count: usize) -> Vec<Mark> {
     let Side::Names(bands) = &panel.x else { return Vec::new() };
     let mark = |bar: &crate::model::Bar| {
         let mut rows = vec![(plan.figure.x.label.clone(), bar.category.clone())];
@@ -105,7 +109,7 @@ fn of_bars(plan: &Plan, panel: &PanelPlan, series: &BarSeries, at: usize, count:
         let (left, width) = slot(bands, &bar.category, at, count);
         let (foot, top) = (foot(panel), bar.value.map_or(foot(panel), |value| place(&panel.y, value)));
         let area = [left, 1.0 - foot.max(top), width, (foot - top).abs()];
-        Mark { area, name: shown_name(&series.name, series.paper), rows, command }
+        Mark { area, name: shown_name(&series.name, series.paper), rows, command, entry: plan.entry(look) }
     };
     series.bars.iter().map(mark).collect()
 }
@@ -118,7 +122,7 @@ pub(crate) fn foot(panel: &PanelPlan) -> f64 {
     }
 }
 
-fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries]) -> Vec<Mark> {
+fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries], looks: &[Look]) -> Vec<Mark> {
     let Side::Names(bands) = &panel.x else { return Vec::new() };
     let mut marks = Vec::new();
     for category in &bands.names {
@@ -127,7 +131,7 @@ fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries]) -> Vec<Mark> {
             let own = all.iter().zip(&segments).filter(|(series, _)| series.paper == paper);
             own.map(|(_, segment)| segment.1).fold(0.0, f64::max)
         };
-        for (series, (foot, top)) in all.iter().zip(segments.iter().copied()) {
+        for ((series, look), (foot, top)) in all.iter().zip(looks).zip(segments.iter().copied()) {
             let Some(bar) = series.bars.iter().find(|bar| bar.category == *category) else { continue };
             let mut rows = vec![(plan.figure.x.label.clone(), category.clone())];
             if let Some(value) = bar.value {
@@ -138,13 +142,14 @@ fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries]) -> Vec<Mark> {
             let (left, width) = stack_slot(bands, category, all, series.paper);
             let (foot, top) = (place(&panel.y, foot), place(&panel.y, top));
             let area = [left, 1.0 - top, width, top - foot];
-            marks.push(Mark { area, name: shown_name(&series.name, series.paper), rows, command });
+            let (name, entry) = (shown_name(&series.name, series.paper), plan.entry(*look));
+            marks.push(Mark { area, name, rows, command, entry });
         }
     }
     marks
 }
 
-fn of_boxes(plan: &Plan, panel: &PanelPlan, series: &BoxSeries, at: usize, count: usize) -> Vec<Mark> {
+fn of_boxes(plan: &Plan, panel: &PanelPlan, (series, look): (&BoxSeries, Look), at: usize, count: usize) -> Vec<Mark> {
     let Side::Names(bands) = &panel.x else { return Vec::new() };
     let mark = |mark: &crate::model::BoxMark| {
         let [low, first, median, third, high] = mark.summary;
@@ -161,7 +166,7 @@ fn of_boxes(plan: &Plan, panel: &PanelPlan, series: &BoxSeries, at: usize, count
         let (left, width) = slot(bands, &mark.category, at, count);
         let (foot, top) = (place(&panel.y, low), place(&panel.y, high));
         let area = [left, 1.0 - top, width, top - foot];
-        Mark { area, name: shown_name(&series.name, series.paper), rows, command }
+        Mark { area, name: shown_name(&series.name, series.paper), rows, command, entry: plan.entry(look) }
     };
     series.boxes.iter().map(mark).collect()
 }
@@ -178,7 +183,7 @@ fn of_heat(plan: &Plan, heat: &HeatPanel) -> Vec<Mark> {
         }
         let (rows, command) = finish(rows, &cell.hover, None);
         let area = [cell.column as f64 * across, 1.0 - (cell.row + 1) as f64 * up, across, up];
-        Mark { area, name: shown_name("", heat.paper), rows, command }
+        Mark { area, name: shown_name("", heat.paper), rows, command, entry: None }
     };
     heat.cells.iter().map(mark).collect()
 }

@@ -6,16 +6,19 @@ pub struct Axis {
     pub label: String,
     /// Unit; empty for counts and categories.
     pub unit: String,
-    /// Whether the axis is logarithmic, so that every value must be positive. Ignored by category axes.
+    /// Whether the axis is logarithmic, so that every value must be positive, or 0 if it has a place. Ignored by
+    /// category axes.
     pub log: bool,
     /// Whether it starts at 0 even if all values are far from it. Ignored by logarithmic and horizontal axes.
     pub from_zero: bool,
+    /// Whether a logarithmic axis has a place for 0, apart from the others behind a break.
+    pub zero_place: bool,
 }
 
 impl Axis {
     /// Creates a linear axis.
     pub fn new(label: &str, unit: &str) -> Axis {
-        Axis { label: label.into(), unit: unit.into(), log: false, from_zero: false }
+        Axis { label: label.into(), unit: unit.into(), log: false, from_zero: false, zero_place: false }
     }
 
     /// Creates a logarithmic axis.

@@ -81,7 +81,7 @@ impl Theme {
 }
 
 /// Stops of the heat map's colour scale: dark blue to yellow through green, with evenly increasing lightness.
-const HEAT: [Rgb; 9] = [
+pub(crate) const HEAT: [Rgb; 9] = [
     [0x44, 0x01, 0x54],
     [0x47, 0x2d, 0x7b],
     [0x3b, 0x52, 0x8b],

@@ -20,14 +20,19 @@ const BOLD: (Ref, Name<'static>, Name<'static>) = (Ref::new(7), Name(b"B"), Name
 /// Distance of a control point from its corner, in radii, for a Bézier curve that approximates a quarter circle.
 const QUARTER: f64 = 0.552_284_75;
 
-/// Writes a file that is `width_pt` points wide.
-pub(crate) fn file(scene: &Scene, title: &str, width_pt: f64) -> Vec<u8> {
+/// Writes a file that is `width_pt` points wide. Its subject is the caption, which may be empty.
+pub(crate) fn file(scene: &Scene, title: &str, caption: &str, width_pt: f64) -> Vec<u8> {
     let scale = width_pt / scene.width;
     let (width, height) = (width_pt as f32, (scene.height * scale) as f32);
     let mut pdf = Pdf::new();
     pdf.catalog(CATALOG).pages(TREE);
     pdf.pages(TREE).kids([PAGE]).count(1);
-    pdf.document_info(INFO).title(TextStr(title)).producer(TextStr("quorate"));
+    let mut about = pdf.document_info(INFO);
+    about.title(TextStr(title)).producer(TextStr("quorate"));
+    if !caption.is_empty() {
+        about.subject(TextStr(caption));
+    }
+    about.finish();
     let mut page = pdf.page(PAGE);
     page.media_box(Rect::new(0.0, 0.0, width, height)).parent(TREE).contents(CONTENT);
     let mut resources = page.resources();

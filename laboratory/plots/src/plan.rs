@@ -4,6 +4,7 @@
 use crate::model::{Axis, BarSeries, BoxSeries, Event, Figure, HeatPanel, Panel, Plot, Point, Series, Trace};
 use crate::palette::COLOURS;
 use crate::scale::{Bands, Ends, MAX_VALUES_LABELLED, Scale};
+use crate::scene::Dash;
 
 /// Fraction of a band filled by its bars or boxes.
 const FILLED: f64 = 0.76;
@@ -28,6 +29,23 @@ pub(crate) enum Marker {
 pub(crate) const MARKERS: [Marker; 6] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::TriangleDown, Marker::Pentagon];
 
+/// Dash patterns of lines without markers, in the order of assignment. None equals the paper's.
+const DASHES: [Dash; 6] =
+    [Dash::Solid, Dash::LongDashed, Dash::Dotted, Dash::Alternating, Dash::Fine, Dash::LongDashDotted];
+
+/// Lines across an area, which distinguish areas printed in grey.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hatch {
+    Plain,
+    Rising,
+    Falling,
+    Lying,
+    Upright,
+    Crossed,
+}
+
+const HATCHES: [Hatch; 6] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Lying, Hatch::Crossed, Hatch::Upright];
+
 /// Appearance of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
@@ -39,6 +57,19 @@ pub(crate) struct Look {
 impl Look {
     pub(crate) fn marker(self) -> Marker {
         MARKERS[self.index % MARKERS.len()]
+    }
+
+    /// Returns the dash pattern of its line. Markers tell lines apart, so only lines without them differ.
+    pub(crate) fn dash(self, has_markers: bool) -> Dash {
+        match (self.paper, has_markers) {
+            (true, _) => Dash::Dashed,
+            (false, true) => Dash::Solid,
+            (false, false) => DASHES[self.index % DASHES.len()],
+        }
+    }
+
+    pub(crate) fn hatch(self) -> Hatch {
+        HATCHES[self.index % HATCHES.len()]
     }
 
     pub(crate) fn colour(self) -> usize {
@@ -96,6 +127,16 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// Returns the position of a series in the legend; `None` without a legend.
+    pub(crate) fn entry(&self, look: Look) -> Option<usize> {
+        self.legend.iter().position(|entry| entry.look == look)
+    }
+
+    /// Returns whether the lines of the figure have markers.
+    pub(crate) fn has_markers(&self, trace: Trace) -> bool {
+        trace != Trace::Line && !matches!(self.figure.plot, Plot::Time { .. })
+    }
+
     /// Plans a figure accepted by `check_figure`.
     pub(crate) fn new(figure: &'a Figure) -> Plan<'a> {
         let empty = |panels, legend| Plan { figure, panels, legend, events: &[], heat: None };

@@ -16,6 +16,8 @@ const MIN_DECADES_LABELLED: f64 = 3.0;
 const MAX_RATIO_OF_EVEN_TICKS: f64 = 8.0;
 /// Maximum number of labelled powers of ten.
 const MAX_DECADES: i32 = 9;
+/// Fraction of a logarithmic axis before its break, if it has a place for 0.
+pub(crate) const ZERO_PART: f64 = 0.08;
 /// Maximum number of distinct values for labels at the values themselves.
 pub(crate) const MAX_VALUES_LABELLED: usize = 9;
 
@@ -44,23 +46,37 @@ pub struct Scale {
     pub low: f64,
     pub high: f64,
     pub log: bool,
+    /// Whether a logarithmic axis has a place for 0 at its start, before a break. `low` is behind the break.
+    pub zero: bool,
     /// Ticks in ascending order, within the ends.
     pub ticks: Vec<Tick>,
 }
 
 impl Scale {
-    /// Creates a scale that covers finite values, which must be positive on a logarithmic scale. Without values it
-    /// covers 0 to 1, or 1 to 10.
+    /// Creates a scale that covers finite values, which must not be negative on a logarithmic scale. A 0 there gets a
+    /// place before a break. Without values it covers 0 to 1, or 1 to 10.
     pub fn covering(values: impl Iterator<Item = f64>, log: bool, ends: Ends, zero: bool) -> Scale {
+        let mut has_zero = false;
         let range = values.fold(None, |range: Option<(f64, f64)>, value| {
+            if log && value <= 0.0 {
+                has_zero = true;
+                return range;
+            }
             Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
         });
-        match (range, log) {
+        let scale = match (range, log) {
             (None, false) => Scale::linear(0.0, 1.0, ends, zero),
             (None, true) => Scale::logarithmic(1.0, 10.0, ends),
             (Some((low, high)), false) => Scale::linear(low, high, ends, zero),
             (Some((low, high)), true) => Scale::logarithmic(low, high, ends),
-        }
+        };
+        if has_zero { scale.with_zero() } else { scale }
+    }
+
+    fn with_zero(mut self) -> Scale {
+        self.zero = true;
+        self.ticks.insert(0, Tick { value: 0.0, label: "0".into() });
+        self
     }
 
     fn linear(low: f64, high: f64, ends: Ends, zero: bool) -> Scale {
@@ -94,7 +110,7 @@ impl Scale {
             step = round_step(step / 2.5);
             ticks = even_ticks(low, high, step);
         }
-        Scale { low, high, log: false, ticks }
+        Scale { low, high, log: false, zero: false, ticks }
     }
 
     fn logarithmic(low: f64, high: f64, ends: Ends) -> Scale {
@@ -110,7 +126,7 @@ impl Scale {
             }
             Ends::Round => (low, high) = (round_below(low), round_above(high)),
         }
-        Scale { low, high, log: true, ticks: log_ticks(low, high) }
+        Scale { low, high, log: true, zero: false, ticks: log_ticks(low, high) }
     }
 
     /// Labels the given values rather than round ones.
@@ -119,8 +135,20 @@ impl Scale {
         self
     }
 
-    /// Returns the position of a value; 0 is `low` and 1 is `high`.
+    /// Returns the position of a value: 0 is `low`, or the place for 0, and 1 is `high`.
     pub fn place(&self, value: f64) -> f64 {
+        if !self.zero {
+            return self.part(value);
+        }
+        if value <= 0.0 { 0.0 } else { ZERO_PART + (1.0 - ZERO_PART) * self.part(value) }
+    }
+
+    /// Returns the value that a logarithmic axis without a break has at the place for 0.
+    pub(crate) fn stand_in(&self) -> f64 {
+        self.low * (self.low / self.high).powf(ZERO_PART / (1.0 - ZERO_PART))
+    }
+
+    fn part(&self, value: f64) -> f64 {
         let scale = |v: f64| if self.log { v.max(f64::MIN_POSITIVE).log10() } else { v };
         let (from, to) = (scale(self.low), scale(self.high));
         ((scale(value) - from) / (to - from)).clamp(0.0, 1.0)
@@ -291,6 +319,8 @@ pub(crate) fn exact(value: f64) -> String {
 
 /// Formats a value for a tooltip or a table: four significant digits, whole numbers from 1000 on, grouped.
 pub(crate) fn figure(value: f64) -> String {
+    // 0 has no sign.
+    let value = value + 0.0;
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e13).contains(&size) {
         return format!("{value:.3e}");

@@ -29,6 +29,10 @@ pub(crate) enum Dash {
     Solid,
     Dashed,
     Dotted,
+    LongDashed,
+    Alternating,
+    Fine,
+    LongDashDotted,
 }
 
 impl Dash {
@@ -38,6 +42,10 @@ impl Dash {
             Dash::Solid => &[],
             Dash::Dashed => &[5.0, 3.5],
             Dash::Dotted => &[1.5, 3.0],
+            Dash::LongDashed => &[11.0, 4.0],
+            Dash::Alternating => &[7.0, 3.0, 1.5, 3.0],
+            Dash::Fine => &[2.5, 1.5],
+            Dash::LongDashDotted => &[11.0, 3.0, 1.5, 3.0, 1.5, 3.0],
         }
     }
 }
@@ -130,15 +138,37 @@ pub(crate) enum Shape {
     Text(Text),
 }
 
+/// Shapes of one entry of the legend, which readers of a page can hide.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Group {
+    /// Positions of its shapes in [`Scene::shapes`].
+    pub shapes: std::ops::Range<usize>,
+    /// Position of the entry in the legend.
+    pub entry: usize,
+    /// Whether it is the legend's own line rather than data.
+    pub is_key: bool,
+}
+
 /// Finished drawing.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Scene {
     pub width: f64,
     pub height: f64,
     pub shapes: Vec<Shape>,
+    /// Groups in the order of their shapes, none within another.
+    pub groups: Vec<Group>,
 }
 
 impl Scene {
+    /// Draws shapes that belong to an entry of the legend, if there is one.
+    pub(crate) fn group(&mut self, entry: Option<usize>, is_key: bool, draw: impl FnOnce(&mut Scene)) {
+        let first = self.shapes.len();
+        draw(self);
+        if let Some(entry) = entry.filter(|_| self.shapes.len() > first) {
+            self.groups.push(Group { shapes: first..self.shapes.len(), entry, is_key });
+        }
+    }
+
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), style: Style) {
         self.shapes.push(Shape::Path { runs: vec![vec![from, to]], closed: false, style });
     }

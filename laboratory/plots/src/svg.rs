@@ -28,25 +28,30 @@ pub(crate) fn inline(scene: &Scene, summary: &str) -> String {
         number(scene.height),
         escape(summary)
     );
-    write_shapes(scene, Colours::Classes, &mut svg);
+    write_groups(scene, &mut svg);
     svg.push_str("</svg>");
     svg
 }
 
-/// Writes a file that is `width_pt` points wide.
-pub(crate) fn file(scene: &Scene, title: &str, width_pt: f64) -> String {
+/// Writes a file that is `width_pt` points wide. `caption` may be empty.
+pub(crate) fn file(scene: &Scene, title: &str, caption: &str, width_pt: f64) -> String {
     let height_pt = scene.height * width_pt / scene.width;
+    let description = match caption {
+        "" => String::new(),
+        caption => format!("<desc>{}</desc>\n", escape(caption)),
+    };
     let mut svg = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}pt\" \
-         height=\"{}pt\" viewBox=\"0 0 {} {}\" font-family=\"{}\">\n<title>{}</title>\n",
+         height=\"{}pt\" viewBox=\"0 0 {} {}\" font-family=\"{}\">\n<title>{}</title>\n{}",
         number(width_pt),
         number(height_pt),
         number(scene.width),
         number(scene.height),
         FONTS,
-        escape(title)
+        escape(title),
+        description
     );
-    write_shapes(scene, Colours::Attributes, &mut svg);
+    write_shapes(&scene.shapes, Colours::Attributes, &mut svg);
     svg.push_str("</svg>\n");
     svg
 }
@@ -94,8 +99,22 @@ fn number(value: f64) -> String {
     rounded.to_string()
 }
 
-fn write_shapes(scene: &Scene, colours: Colours, svg: &mut String) {
-    for shape in &scene.shapes {
+/// Writes the shapes of each entry of the legend as a group, which the page's script can hide.
+fn write_groups(scene: &Scene, svg: &mut String) {
+    let mut written = 0;
+    for group in &scene.groups {
+        write_shapes(&scene.shapes[written..group.shapes.start], Colours::Classes, svg);
+        let class = if group.is_key { " class=\"key\"" } else { "" };
+        let _ = write!(svg, "<g{class} data-entry=\"{}\">", group.entry);
+        write_shapes(&scene.shapes[group.shapes.clone()], Colours::Classes, svg);
+        svg.push_str("</g>");
+        written = group.shapes.end;
+    }
+    write_shapes(&scene.shapes[written..], Colours::Classes, svg);
+}
+
+fn write_shapes(shapes: &[Shape], colours: Colours, svg: &mut String) {
+    for shape in shapes {
         match shape {
             Shape::Path { runs, closed, style } => {
                 let runs = runs.iter().filter(|run| !run.is_empty());

@@ -72,7 +72,8 @@ pub fn check_page(page: &Page) -> Result<(), PlotError> {
     Ok(())
 }
 
-/// Checks a figure: finite numbers, positive ones on logarithmic axes, ordered intervals, sizes within the limits.
+/// Checks a figure: finite numbers, on logarithmic axes positive ones or 0 where it has a place, ordered intervals, and
+/// sizes within the limits.
 pub fn check_figure(figure: &Figure) -> Result<(), PlotError> {
     check_id(&figure.id)?;
     check_plot(figure).map_err(|error| error.within(&format!("figure `{}`", figure.id)))
@@ -115,9 +116,9 @@ fn check_plot(figure: &Figure) -> Result<(), PlotError> {
         Plot::Time { panels, events } | Plot::Histogram { panels, marks: events } => {
             for event in events {
                 let place = format!("event `{}`", event.label);
-                check_value(&place, "its start", event.from, figure.x.log)?;
+                check_value(&place, "its start", event.from, &figure.x)?;
                 if let Some(to) = event.to {
-                    check_value(&place, "its end", to, figure.x.log)?;
+                    check_value(&place, "its end", to, &figure.x)?;
                     ordered(&place, &[event.from, to])?;
                 }
             }
@@ -155,7 +156,7 @@ fn at_most(place: &str, count: usize, most: usize, things: &str) -> Result<(), P
     Err(PlotError::new(place, format!("{count} {things}"), &help))
 }
 
-fn check_value(place: &str, name: &str, value: f64, log: bool) -> Result<(), PlotError> {
+fn check_value(place: &str, name: &str, value: f64, axis: &Axis) -> Result<(), PlotError> {
     if !value.is_finite() {
         return Err(PlotError::new(place, format!("{name} is {value}"), "leave it out, or mark it as failed"));
     }
@@ -163,8 +164,12 @@ fn check_value(place: &str, name: &str, value: f64, log: bool) -> Result<(), Plo
         let help = format!("values reach from -{MAX_MAGNITUDE:e} to {MAX_MAGNITUDE:e}; use a larger unit");
         return Err(PlotError::new(place, format!("{name} is {value:e}"), &help));
     }
-    if log && value < MIN_POSITIVE {
-        let help = format!("a logarithmic axis starts at {MIN_POSITIVE:e}; use a linear one or leave the value out");
+    let has_place = axis.zero_place && value == 0.0;
+    if axis.log && value < MIN_POSITIVE && !has_place {
+        let help = format!(
+            "a logarithmic axis starts at {MIN_POSITIVE:e}; use a linear one, give 0 a place (`zero_place`) or leave the \
+             value out"
+        );
         return Err(PlotError::new(place, format!("{name} is {value}"), &help));
     }
     Ok(())
@@ -178,10 +183,10 @@ fn ordered(place: &str, values: &[f64]) -> Result<(), PlotError> {
     Err(PlotError::new(place, format!("{} is not in rising order", list.join(", ")), "give the lowest value first"))
 }
 
-fn check_interval(place: &str, interval: Option<(f64, f64)>, value: Option<f64>, log: bool) -> Result<(), PlotError> {
+fn check_interval(place: &str, interval: Option<(f64, f64)>, value: Option<f64>, axis: &Axis) -> Result<(), PlotError> {
     let Some((low, high)) = interval else { return Ok(()) };
-    check_value(place, "its lower bound", low, log)?;
-    check_value(place, "its upper bound", high, log)?;
+    check_value(place, "its lower bound", low, axis)?;
+    check_value(place, "its upper bound", high, axis)?;
     match value {
         // A mean may lie outside an interval of the median, but an interval must not be reversed.
         Some(_) => ordered(place, &[low, high]),
@@ -193,12 +198,12 @@ fn check_series(x: &Axis, y: &Axis, series: &Series) -> Result<(), PlotError> {
     for (at, point) in series.points.iter().enumerate() {
         let place = format!("series `{}`, point {}", series.name, at + 1);
         let Point { x: across, y: up, x_interval, y_interval, .. } = point;
-        check_value(&place, "x", *across, x.log)?;
-        check_interval(&place, *x_interval, Some(*across), x.log)?;
+        check_value(&place, "x", *across, x)?;
+        check_interval(&place, *x_interval, Some(*across), x)?;
         if let Some(up) = up {
-            check_value(&place, "y", *up, y.log)?;
+            check_value(&place, "y", *up, y)?;
         }
-        check_interval(&place, *y_interval, *up, y.log)?;
+        check_interval(&place, *y_interval, *up, y)?;
     }
     Ok(())
 }
@@ -219,9 +224,9 @@ fn check_bars(y: &Axis, series: &BarSeries) -> Result<(), PlotError> {
     for Bar { category, value, interval, .. } in &series.bars {
         let place = format!("series `{}`, category `{category}`", series.name);
         if let Some(value) = value {
-            check_value(&place, "the value", *value, y.log)?;
+            check_value(&place, "the value", *value, y)?;
         }
-        check_interval(&place, *interval, *value, y.log)?;
+        check_interval(&place, *interval, *value, y)?;
     }
     Ok(())
 }
@@ -248,10 +253,10 @@ fn check_boxes(y: &Axis, series: &BoxSeries) -> Result<(), PlotError> {
             .iter()
             .zip(["lower whisker", "first quartile", "median", "third quartile"].iter().chain(&["upper whisker"]))
         {
-            check_value(&place, &format!("the {name}"), *value, y.log)?;
+            check_value(&place, &format!("the {name}"), *value, y)?;
         }
         ordered(&place, &mark.summary)?;
-        mark.outliers.iter().try_for_each(|value| check_value(&place, "an outlier", *value, y.log))?;
+        mark.outliers.iter().try_for_each(|value| check_value(&place, "an outlier", *value, y))?;
     }
     Ok(())
 }
@@ -270,7 +275,7 @@ fn check_heat(value: &Axis, panel: &HeatPanel) -> Result<(), PlotError> {
             return Err(PlotError::new(place, "given twice", "give each cell once"));
         }
         if let Some(number) = cell.value {
-            check_value(&place, "the value", number, value.log)?;
+            check_value(&place, "the value", number, value)?;
         }
     }
     Ok(())

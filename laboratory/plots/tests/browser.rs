@@ -90,7 +90,7 @@ fn check(found: &Value, dark: bool, layout: &str) {
     for figure in figures {
         let id = figure["id"].as_str().expect("an id");
         assert_eq!(figure["layout"], layout, "{id}");
-        for kind in ["keyboard", "pointer", "touch", "far", "held", "closed", "inside"] {
+        for kind in ["keyboard", "pointer", "touch", "far", "held", "closed", "inside", "views"] {
             assert_eq!(figure[kind], true, "{id}: {kind}: {figure}");
         }
         assert_eq!(figure["reached"], figure["count"], "{id}: the arrow keys reach every value");

@@ -1,8 +1,8 @@
 //! Drawings are well-formed, stay within their bounds, and show each value at its position on the scale.
 
 use quorate_plots::{
-    Axis, Bar, BarSeries, BoxMark, BoxSeries, COLOURS, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section,
-    Series, Trace, Width, areas, svg,
+    Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, COLOURS, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point,
+    Section, Series, Trace, Width, areas, svg,
 };
 use roxmltree::{Document, Node};
 
@@ -522,4 +522,77 @@ fn crowded_ticks_lose_labels_rather_than_overlap() {
         let millions = document.descendants().filter_map(|node| node.text()).filter(|text| text.ends_with('M'));
         assert!(millions.count() >= 3, "each panel keeps some labels");
     });
+}
+
+/// Returns how each of `count` series is drawn apart from its colour: dashes, marker shapes or hatching.
+fn looks_in_grey(figure: &Figure, count: usize) -> Vec<String> {
+    let html = quorate_plots::page(&Page {
+        title: String::new(),
+        lead: Vec::new(),
+        sections: vec![Section {
+            id: "one".into(),
+            title: String::new(),
+            blocks: vec![Block::Figure(Box::new(figure.clone()))],
+        }],
+        footer: String::new(),
+    });
+    let html = html.expect("can be drawn");
+    let drawing = html.split("<svg ").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a drawing");
+    let text = format!("<svg {drawing}</svg>");
+    let document = Document::parse(&text).expect("it is XML");
+    let keys = document.descendants().filter(|node| node.attribute("class") == Some("key")).take(count);
+    let shape = |key: Node| {
+        let parts = key.children().filter(|node| !node.has_tag_name("text"));
+        parts.map(|node| format!("{} {};", outline(node), node.attribute("stroke-dasharray").unwrap_or(""))).collect()
+    };
+    keys.map(shape).collect()
+}
+
+/// Describes the outline of an element, wherever it is.
+fn outline(node: Node) -> String {
+    let places = places(node);
+    let least = |of: fn(&(f64, f64)) -> f64| places.iter().map(of).fold(f64::INFINITY, f64::min);
+    let (left, top) = (least(|place| place.0), least(|place| place.1));
+    let moved = places.iter().map(|(x, y)| format!("{:.1} {:.1}", x - left, y - top));
+    format!("{} {}", node.tag_name().name(), moved.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn series_differ_when_printed_in_grey() {
+    let line = |at: usize, trace| Series {
+        name: at.to_string(),
+        trace,
+        points: vec![Point::new(1.0, 1.0), Point::new(2.0, at as f64 + 1.0)],
+        ..Series::default()
+    };
+    let bars =
+        |at: usize| BarSeries { name: at.to_string(), paper: false, bars: vec![Bar::new("only", at as f64 + 1.0)] };
+    let (x, y) = (Axis::new("x", ""), Axis::new("y", ""));
+    let figure = |plot| Figure {
+        id: "grey".into(),
+        title: "Grey".into(),
+        caption: String::new(),
+        x: x.clone(),
+        y: y.clone(),
+        plot,
+    };
+    let all = [
+        ("markers", Plot::Line(vec![Panel::new("", (0..6).map(|at| line(at, Trace::Joined)).collect())])),
+        ("lines", Plot::Line(vec![Panel::new("", (0..6).map(|at| line(at, Trace::Line)).collect())])),
+        (
+            "time",
+            Plot::Time {
+                panels: vec![Panel::new("", (0..6).map(|at| line(at, Trace::Joined)).collect())],
+                events: Vec::new(),
+            },
+        ),
+        ("bars", Plot::Bars(vec![Panel::new("", (0..6).map(bars).collect())])),
+    ];
+    for (what, plot) in all {
+        let looks = looks_in_grey(&figure(plot), 6);
+        assert_eq!(looks.len(), 6, "{what}");
+        for (at, one) in looks.iter().enumerate() {
+            assert!(!looks[..at].contains(one), "{what}: series {at} looks like an earlier one: {looks:#?}");
+        }
+    }
 }

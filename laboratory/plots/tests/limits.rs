@@ -46,7 +46,12 @@ fn a_value_that_is_no_number_is_named() {
 fn a_logarithmic_axis_takes_positive_values_only() {
     let mut figure = line(vec![Point::new(4.0, 0.0)]);
     figure.y.log = true;
-    says(&refused(&figure), &["y is 0", "logarithmic axis", "linear one"]);
+    says(&refused(&figure), &["y is 0", "logarithmic axis", "linear one", "give 0 a place"]);
+    figure.y.zero_place = true;
+    quorate_plots::svg(&figure, Width::Text).expect("0 has a place");
+    let mut figure = line(vec![Point::new(4.0, -1e-3)]);
+    (figure.y.log, figure.y.zero_place) = (true, true);
+    says(&refused(&figure), &["y is -0.001"]);
     let mut figure = line(vec![Point::new(4.0, 1.0).between(-0.1, 2.0)]);
     figure.y.log = true;
     says(&refused(&figure), &["its lower bound is -0.1"]);

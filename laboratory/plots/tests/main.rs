@@ -6,3 +6,4 @@ mod limits;
 mod pages;
 mod samples;
 mod scales;
+mod sources;

@@ -106,6 +106,28 @@ fn every_value_has_a_tooltip_with_its_command() {
 }
 
 #[test]
+fn series_can_be_hidden_and_figures_magnified() {
+    let html = gallery();
+    let drawing = between(&html, "data-figure=\"curve\" data-layout=\"0\">", "</svg>")[0];
+    for entry in 0..4 {
+        assert_eq!(drawing.matches(&format!("<g class=\"key\" data-entry=\"{entry}\">")).count(), 1, "in the legend");
+        assert_eq!(drawing.matches(&format!("<g data-entry=\"{entry}\">")).count(), 1, "its data");
+    }
+    let data = tooltips(&html, "curve");
+    let entries: Vec<i64> = data["entries"][0].as_array().expect("entries").iter().filter_map(Value::as_i64).collect();
+    let expected: Vec<i64> = (0..4).flat_map(|entry| [entry; 8]).collect();
+    assert_eq!(entries, expected, "each mark belongs to a line of the legend");
+    for figure in samples::all() {
+        let data = tooltips(&html, &figure.id);
+        let count = |name: &str| data[name].as_array().expect("panels").iter().map(|own| own.as_array().map(Vec::len));
+        assert!(count("entries").eq(count("panels")), "{}", figure.id);
+    }
+    for part in ["\"viewBox\"", "dblclick", ".off"] {
+        assert!(html.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn every_value_is_in_a_table_for_screen_readers() {
     let html = gallery();
     let tables = between(&html, "<summary>Values</summary>", "</details>");

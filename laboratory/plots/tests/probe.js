@@ -53,12 +53,49 @@
     const copied = data.panels[0][0][5] < 0 || tooltip.querySelector("button") !== null;
     const held = tooltip.classList.contains("held") && copied;
     document.body.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true }));
+    const views = useViews(plot, atX, atY);
     const closed = hidden && tooltip.hidden && document.querySelector("svg .focus") === null;
     plot.blur();
     return {
       id: plot.dataset.figure, layout: plot.classList.contains("wide") ? "wide" : "narrow",
-      count, reached, keyboard, pointer, touch, far, held, closed, inside,
+      count, reached, keyboard, pointer, touch, far, held, closed, inside, views,
     };
+  }
+
+  // Hides and shows the first series by its line of the legend, and zooms in by a drag and out by a key.
+  function useViews(plot, atX, atY) {
+    const svg = plot.querySelector("svg");
+    const whole = svg.getAttribute("viewBox");
+    const line = plot.querySelector(".key");
+    const groups = () => [...plot.querySelectorAll("g[data-entry='0']:not(.key)")];
+    const visible = () => groups().every((group) => getComputedStyle(group).visibility === "visible");
+    let hides = true;
+    if (line) {
+      const click = () => line.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      const before = visible();
+      click();
+      const off = !visible();
+      click();
+      hides = before && off && visible();
+    }
+    const drag = (type, x, y) => plot.dispatchEvent(
+      new PointerEvent(type, { clientX: x, clientY: y, pointerType: "mouse", button: 0, bubbles: true }));
+    drag("pointerdown", atX - 30, atY - 20);
+    drag("pointermove", atX + 30, atY + 20);
+    drag("pointerup", atX + 30, atY + 20);
+    // Browsers send a click after a drag, which must not hold a tooltip.
+    point(plot, "click", atX + 30, atY + 20, "mouse");
+    const isFree = tooltip.hidden;
+    const width = svg.viewBox.baseVal.width;
+    const isCloser = width < Number(whole.split(" ")[2]) / 2;
+    // A value is found where it is drawn.
+    key(plot, "ArrowRight");
+    const ring = plot.querySelector(".focus");
+    const found = Boolean(ring) && !tooltip.hidden;
+    key(plot, "Escape");
+    key(plot, "0");
+    const isWhole = svg.viewBox.baseVal.width === Number(whole.split(" ")[2]);
+    return hides && isFree && isCloser && found && isWhole;
   }
 
   function report() {

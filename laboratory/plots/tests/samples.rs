@@ -2,7 +2,7 @@
 
 use quorate_plots::{
     Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, Cell, Chip, Claim, Column, Event, Fact, Figure, HeatPanel, Hover,
-    Note, Page, Panel, Plot, Point, Section, Series, Table, Tile, Tone, Verdict,
+    Note, Page, Panel, Plot, Point, Section, Series, Table, Tile, Tone, Trace, Verdict,
 };
 
 /// Returns pseudorandom numbers from 0 to 1.
@@ -295,9 +295,38 @@ pub fn histogram() -> Figure {
     figure("histogram", "Requests by latency", x, y, plot)
 }
 
+/// Throughput against loss, whose logarithmic axis has a place for no loss, in three series, two without markers.
+pub fn broken() -> Figure {
+    let series = |name: &str, trace: Trace, slope: f64| {
+        let point = |loss: f64| {
+            let rate = 9000.0 / (1.0 + slope * loss);
+            let point = if trace == Trace::Line {
+                Point::new(loss, rate)
+            } else {
+                Point::new(loss, rate).between(rate * 0.8, rate)
+            };
+            point.hover(hover(&format!("quorate sim --loss {loss} --protocol {name}"), &[("runs", "5")]))
+        };
+        let points = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0].map(point).into();
+        Series { name: name.into(), trace, points, ..Series::default() }
+    };
+    let all = vec![
+        series("udp", Trace::Joined, 1.0),
+        series("tcp", Trace::Line, 6.0),
+        series("sctp", Trace::Line, 12.0),
+        series("rudp", Trace::Hollow, 3.0),
+    ];
+    let x = Axis { zero_place: true, ..Axis::log("loss", "%") };
+    let (y, plot) = (Axis::new("throughput", "commands/s"), Plot::Line(vec![Panel::new("", all)]));
+    Figure {
+        caption: "50 % of µs & more_or_less {all} at #1 ~ ≤ 2.".into(),
+        ..figure("broken", "Throughput & loss", x, y, plot)
+    }
+}
+
 /// Returns a figure of each kind.
 pub fn all() -> Vec<Figure> {
-    vec![curve(), line(), boxes(), bars(), stacked(), heat(), scatter(4000), time(), histogram()]
+    vec![curve(), line(), boxes(), bars(), stacked(), heat(), scatter(4000), time(), histogram(), broken()]
 }
 
 /// Statements, main figures and facts of an invented run.

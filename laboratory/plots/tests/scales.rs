@@ -155,3 +155,16 @@ fn bands_share_the_axis() {
     assert!(middles.windows(2).all(|pair| (pair[1] - pair[0] - bands.share()).abs() < 1e-12));
     assert!((middles[0] - bands.share() / 2.0).abs() < 1e-12);
 }
+
+#[test]
+fn zero_has_a_place_before_the_break_of_a_logarithmic_axis() {
+    let scale = Scale::covering([0.0, 0.25, 8.0].into_iter(), true, Ends::Padded, false);
+    assert!(scale.zero && scale.place(0.0) == 0.0 && scale.low > 0.2, "{scale:?}");
+    assert_eq!((scale.ticks[0].value, scale.ticks[0].label.as_str()), (0.0, "0"));
+    let [first, middle, last] = [0.25, 2f64.sqrt(), 8.0].map(|value| scale.place(value));
+    assert!(first > 0.05 && (middle - (first + last) / 2.0).abs() < 1e-9, "logarithmic behind the break");
+    let usual = Scale::covering([0.25, 8.0].into_iter(), true, Ends::Padded, false);
+    assert!(!usual.zero && usual.ticks.iter().all(|tick| tick.value > 0.0), "{usual:?}");
+    let none = Scale::covering([0.0].into_iter(), true, Ends::Round, false);
+    assert!(none.zero && none.ticks.len() >= 3, "{none:?}");
+}

@@ -2,9 +2,10 @@
 //!
 //! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
 //! another, each in a process of its own ([`call`], `process`), and keeps every row in a directory ([`store`]).
-//! [`report`] judges the rows of a directory, [`compare`] compares two directories, and [`export`] writes rows as
-//! tables.
+//! [`report`] judges the rows of a directory, [`compare`] compares two directories, [`export`] writes rows as
+//! tables, and [`bibtex`] the entries that cite a run.
 
+pub mod bibtex;
 pub mod call;
 pub mod catalogue;
 pub mod compare;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod catalogue;
+mod citable;
 mod common;
 mod compare;
 mod documents;

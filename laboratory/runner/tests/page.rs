@@ -35,14 +35,14 @@ min = 3
 max = 5
 "#;
 
-fn experiment(more: &str) -> Experiment {
+pub fn experiment(more: &str) -> Experiment {
     read(&format!("{HEAD}{more}"), "experiments/mine/batches.toml", vocabulary())
         .unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 /// Returns three rows per cell. The throughput is 10 times the batch, doubled for rotating leaders, and differs by 10
 /// between repetitions.
-fn rows(plan: &Plan) -> Vec<Row> {
+pub fn rows(plan: &Plan) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &plan.cells {
         let batch = cell.get("batch").and_then(|value| value.as_number()).expect("each cell has a batch");
@@ -80,7 +80,7 @@ fn rows(plan: &Plan) -> Vec<Row> {
     rows
 }
 
-fn simulated(experiment: &Experiment) -> Plan<'_> {
+pub fn simulated(experiment: &Experiment) -> Plan<'_> {
     experiment.plan(Profile::Full, Some(&[Instrument::Simulated])).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
@@ -95,7 +95,7 @@ fn figures(page: &Page) -> Vec<&Figure> {
 }
 
 /// Returns the only figure of an experiment with this plot.
-fn drawn(plot: &str, change: impl Fn(&mut Vec<Row>)) -> Figure {
+pub fn drawn(plot: &str, change: impl Fn(&mut Vec<Row>)) -> Figure {
     let experiment = experiment(&format!("[[plot]]\ntitle = \"A plot\"\n{plot}"));
     let plan = simulated(&experiment);
     let mut rows = rows(&plan);
@@ -292,7 +292,7 @@ fn the_papers_values_stand_beside_ours() {
     assert!(panels[0].series.iter().all(|series| !series.paper), "the values are of leaders that are not drawn");
 }
 
-fn paper_value(at: &str, figure: &str, value: f64) -> String {
+pub fn paper_value(at: &str, figure: &str, value: f64) -> String {
     format!("[[paper_value]]\nat = {{ {at} }}\nfigure = \"{figure}\"\nvalue = {value}\nsource = \"section 5\"\n")
 }
 
@@ -383,15 +383,19 @@ fn a_failed_cell_is_a_mark_and_is_named() {
 }
 
 #[test]
-fn a_run_that_completed_nothing_has_no_latency_and_no_logarithm() {
+fn a_run_that_completed_nothing_has_no_latency_and_a_place_on_a_logarithmic_axis() {
     let nothing = |rows: &mut Vec<Row>| {
         for row in rows.iter_mut().filter(|row| row.cell["batch"] == 100.into()) {
             row.figures = BTreeMap::from([("throughput_per_s".to_owned(), 0.0)]);
         }
     };
     let figure = drawn("kind = \"line\"\nx = \"batch\"\ny = \"throughput_per_s\"\nlog_x = true\nlog_y = true", nothing);
-    assert!(figure.x.log && !figure.y.log);
-    assert!(figure.caption.contains("vertical axis is linear"), "{}", figure.caption);
+    assert!(figure.x.log && figure.y.log && figure.y.zero_place && !figure.x.zero_place);
+    assert!(
+        figure.caption.contains("0 stands before the break of the logarithmic vertical axis"),
+        "{}",
+        figure.caption
+    );
     let figure = drawn("kind = \"curve\"\nx = \"throughput_per_s\"\ny = \"mean_ms\"", nothing);
     let Plot::Curve(panels) = &figure.plot else { panic!("{figure:?}") };
     let point = &panels[0].series[0].points[0];

@@ -3,7 +3,7 @@
 use super::{Frame, GAP, RIGHT, SIZE, label};
 use crate::marks::foot;
 use crate::plan::{Content, PanelPlan, Plan, Side};
-use crate::scale::{Bands, Scale};
+use crate::scale::{Bands, Scale, ZERO_PART};
 use crate::scene::{Anchor, Paint, Scene, Shape, Style, Text};
 use crate::text;
 
@@ -127,6 +127,16 @@ pub(crate) fn draw(
     if !matches!(panel.y, Side::Names(_)) {
         let corner = vec![(frame.x, frame.y), (frame.x, frame.bottom()), (frame.right(), frame.bottom())];
         scene.shapes.push(Shape::Path { runs: vec![corner], closed: false, style: line });
+    }
+    let mark = |across: f64, up: f64| -> Vec<Vec<(f64, f64)>> {
+        let stroke = |shift: f64, (x, y): (f64, f64)| vec![(x + shift - 2.0, y + 4.0), (x + shift + 2.0, y - 4.0)];
+        [-2.0, 2.0].map(|shift| stroke(shift, (frame.across(across), frame.up(up)))).into()
+    };
+    for (side, is_across) in [(&panel.x, true), (&panel.y, false)] {
+        if let Side::Numbers(Scale { zero: true, .. }) = side {
+            let runs = if is_across { mark(ZERO_PART / 2.0, 0.0) } else { mark(0.0, ZERO_PART / 2.0) };
+            scene.shapes.push(Shape::Path { runs, closed: false, style: line });
+        }
     }
     let foot = foot(panel);
     if foot > 0.0 && matches!(panel.content, Content::Bars(_)) {

@@ -1,11 +1,14 @@
 //! Markers of points, and whiskers.
 
 use crate::model::Trace;
-use crate::plan::{Look, Marker};
-use crate::scene::{Dash, Paint, Scene, Shape, Style};
+use crate::plan::{Hatch, Look, Marker};
+use crate::scene::{Paint, Scene, Shape, Style};
 
 /// Half of a marker's width.
 pub(crate) const RADIUS: f64 = 3.8;
+/// Distance and width of the lines of a hatched area.
+const HATCH_STEP: f64 = 5.0;
+const HATCH_LINE: f64 = 0.9;
 /// Half of the bar across the end of a whisker.
 const CAP: f64 = 3.0;
 
@@ -57,9 +60,41 @@ pub(crate) fn lying(scene: &mut Scene, y: f64, (from, to): (f64, f64), style: St
     scene.shapes.push(Shape::Path { runs, closed: false, style });
 }
 
-/// Returns the dash pattern of a series' lines.
-pub(crate) fn dash(look: Look) -> Dash {
-    if look.paper { Dash::Dashed } else { Dash::Solid }
+/// Draws the lines of a hatched area.
+pub(crate) fn hatch(scene: &mut Scene, hatch: Hatch, place: (f64, f64), size: (f64, f64), paint: Paint) {
+    let (rising, upright) = (diagonals(size), lines(size.0));
+    let lying = || lines(size.1).map(|y| vec![(0.0, y), (size.0, y)]).collect();
+    let flipped = |runs: &[Vec<(f64, f64)>]| -> Vec<Vec<(f64, f64)>> {
+        runs.iter().map(|run| run.iter().map(|(x, y)| (*x, size.1 - y)).collect()).collect()
+    };
+    let runs = match hatch {
+        Hatch::Plain => return,
+        Hatch::Falling => flipped(&rising),
+        Hatch::Crossed => flipped(&rising).into_iter().chain(rising).collect(),
+        Hatch::Rising => rising,
+        Hatch::Lying => lying(),
+        Hatch::Upright => upright.map(|x| vec![(x, 0.0), (x, size.1)]).collect(),
+    };
+    let moved = |run: Vec<(f64, f64)>| run.into_iter().map(|(x, y)| (place.0 + x, place.1 + y)).collect();
+    let runs: Vec<Vec<(f64, f64)>> = runs.into_iter().map(moved).collect();
+    if !runs.is_empty() {
+        scene.shapes.push(Shape::Path { runs, closed: false, style: Style::stroke(paint, HATCH_LINE) });
+    }
+}
+
+fn lines(length: f64) -> impl Iterator<Item = f64> {
+    let count = (length / HATCH_STEP).floor().max(0.0) as usize;
+    (0..count).map(|at| (at as f64 + 0.5) * HATCH_STEP)
+}
+
+/// Returns lines that rise from left to right, clipped to an area of this size.
+fn diagonals((width, height): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
+    let line = |along: f64| {
+        let from = along - height;
+        let (left, right) = (from.max(0.0), along.min(width));
+        vec![(left, height - (left - from)), (right, height - (right - from))]
+    };
+    lines(width + height).map(line).collect()
 }
 
 /// Draws the sign for a failed measurement.

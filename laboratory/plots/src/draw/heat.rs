@@ -44,7 +44,7 @@ pub(crate) fn draw(plan: &Plan, panel: &HeatPanel, frame: Frame, scene: &mut Sce
 }
 
 /// Formats a value with three significant digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }

@@ -26,15 +26,17 @@ pub(crate) fn draw(plan: &Plan, labels: &events::Labels, scene: &mut Scene) -> f
     let areas = matches!(plan.figure.plot, Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) | Plot::Histogram { .. });
     let sample = if areas { SWATCH } else { SAMPLE };
     let mut x = 0.0;
-    for entry in &plan.legend {
+    for (at, entry) in plan.legend.iter().enumerate() {
         let name = text::shorten(&entry.name, scene.width - sample - SPACE, SIZE, false);
         let wide = sample + SPACE + text::width(&name, SIZE, false);
         if x > 0.0 && x + wide > scene.width {
             (x, y) = (0.0, y + ROW);
         }
-        draw_sample(plan, entry, (x, y + ROW / 2.0), scene);
         let place = (x + sample + SPACE, y + ROW / 2.0 + SIZE * 0.35);
-        scene.text(label(&name, place, Anchor::Start, Paint::Ink));
+        scene.group(Some(at), true, |scene| {
+            draw_sample(plan, entry, (x, y + ROW / 2.0), scene);
+            scene.text(label(&name, place, Anchor::Start, Paint::Ink));
+        });
         x += wide + APART;
     }
     if !plan.legend.is_empty() {
@@ -50,7 +52,7 @@ pub(crate) fn draw(plan: &Plan, labels: &events::Labels, scene: &mut Scene) -> f
 fn draw_sample(plan: &Plan, entry: &Entry, (x, y): (f64, f64), scene: &mut Scene) {
     let look = entry.look;
     let middle = (x + SAMPLE / 2.0, y);
-    let line = Style::stroke(Paint::Series(look.colour()), 1.9).dash(glyphs::dash(look));
+    let line = Style::stroke(Paint::Series(look.colour()), 1.9).dash(look.dash(plan.has_markers(look.trace)));
     match plan.figure.plot {
         Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) | Plot::Histogram { .. } => {
             grouped::area(scene, look, (x + 0.5, y - SWATCH / 2.0 + 1.0), (SWATCH - 1.0, SWATCH - 2.0), 0.0);

@@ -8,6 +8,8 @@ mod heat;
 mod legend;
 mod series;
 
+pub(crate) use heat::short;
+
 use crate::model::Plot;
 use crate::plan::{Content, PanelPlan, Plan, Side};
 use crate::scene::{Anchor, Paint, Scene, Style, Text};
@@ -72,7 +74,7 @@ pub(crate) struct Drawing {
 
 /// Draws a figure `width` pixels wide; the height follows from the content.
 pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
-    let mut scene = Scene { width, height: 0.0, shapes: Vec::new() };
+    let mut scene = Scene { width, ..Scene::default() };
     let columns = columns(plan, width);
     let outer = axes::Margins::of(plan, width, columns);
     let labels = events::Labels::of(plan, width - outer.left - RIGHT);
@@ -130,9 +132,9 @@ fn draw_panel(
     }
     match &panel.content {
         Content::Series(all) => series::draw(plan, panel, all, frame, scene),
-        Content::Bars(all) => grouped::bars(panel, all, frame, scene),
-        Content::Stacked(all) => grouped::stacked(panel, all, frame, scene),
-        Content::Boxes(all) => grouped::boxes(panel, all, frame, scene),
+        Content::Bars(all) => grouped::bars(plan, panel, all, frame, scene),
+        Content::Stacked(all) => grouped::stacked(plan, panel, all, frame, scene),
+        Content::Boxes(all) => grouped::boxes(plan, panel, all, frame, scene),
         Content::Heat(heat) => heat::draw(plan, heat, frame, scene),
     }
     axes::draw(plan, panel, frame, margins, position, scene);

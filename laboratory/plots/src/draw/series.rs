@@ -8,6 +8,8 @@ use crate::scene::{Paint, Scene, Shape, Style};
 
 /// Maximum number of points of a series with individual markers and whiskers; with more, intervals are a band.
 const MAX_MARKED: usize = 48;
+/// Maximum number of markers on a line with more points than that.
+const MARKERS_OF_A_LONG_LINE: usize = 8;
 /// Width of lines.
 const LINE: f64 = 1.9;
 /// Radius of the points of a scatter plot.
@@ -22,24 +24,11 @@ const FAILED: f64 = 7.0;
 
 pub(crate) fn draw(plan: &Plan, panel: &PanelPlan, all: &[(&Series, Look)], frame: Frame, scene: &mut Scene) {
     let (Side::Numbers(x), Side::Numbers(y)) = (&panel.x, &panel.y) else { return };
-    let canvas = Canvas { x, y, frame };
+    let canvas = Canvas { x, y, frame, plan };
     // Values from a paper are drawn first, so that they hide none of ours.
     let (papers, ours): (Vec<_>, Vec<_>) = all.iter().partition(|(_, look)| look.paper);
     for (series, look) in papers.into_iter().chain(ours) {
-        let mut points: Vec<&Point> = series.points.iter().collect();
-        match plan.figure.plot {
-            Plot::Scatter(_) => canvas.scatter(&points, look, scene),
-            Plot::Time { .. } => canvas.steps(&series.points, look, scene),
-            Plot::Histogram { .. } => canvas.columns(&series.points, look, scene),
-            Plot::Line(_) => {
-                points.sort_by(|one, two| one.x.total_cmp(&two.x));
-                canvas.joined(&points, look, scene);
-            }
-            _ => canvas.joined(&points, look, scene),
-        }
-        for point in series.points.iter().filter(|point| point.y.is_none()) {
-            glyphs::failed(scene, (frame.across(x.place(point.x)), frame.bottom() - FAILED));
-        }
+        scene.group(plan.entry(look), false, |scene| canvas.series(series, look, scene));
     }
 }
 
@@ -47,9 +36,32 @@ struct Canvas<'a> {
     x: &'a Scale,
     y: &'a Scale,
     frame: Frame,
+    plan: &'a Plan<'a>,
 }
 
 impl Canvas<'_> {
+    fn series(&self, series: &Series, look: Look, scene: &mut Scene) {
+        let mut points: Vec<&Point> = series.points.iter().collect();
+        match self.plan.figure.plot {
+            Plot::Scatter(_) => self.scatter(&points, look, scene),
+            Plot::Time { .. } => self.steps(&series.points, look, scene),
+            Plot::Histogram { .. } => self.columns(&series.points, look, scene),
+            Plot::Line(_) => {
+                points.sort_by(|one, two| one.x.total_cmp(&two.x));
+                self.joined(&points, look, scene);
+            }
+            _ => self.joined(&points, look, scene),
+        }
+        for point in series.points.iter().filter(|point| point.y.is_none()) {
+            glyphs::failed(scene, (self.frame.across(self.x.place(point.x)), self.frame.bottom() - FAILED));
+        }
+    }
+
+    fn line(&self, look: Look) -> Style {
+        let dash = look.dash(self.plan.has_markers(look.trace));
+        Style::stroke(Paint::Series(look.colour()), LINE).dash(dash)
+    }
+
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.frame.across(self.x.place(x)), self.frame.up(self.y.place(y)))
     }
@@ -64,11 +76,12 @@ impl Canvas<'_> {
         let runs = points.split(|point| point.y.is_none()).map(|run| self.places(run)).filter(|run| run.len() > 1);
         let runs: Vec<_> = runs.collect();
         if !runs.is_empty() && look.trace.has_line() {
-            let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
-            scene.shapes.push(Shape::Path { runs, closed: false, style });
+            scene.shapes.push(Shape::Path { runs, closed: false, style: self.line(look) });
         }
-        if !look.trace.has_line() || few && look.trace == Trace::Joined {
-            self.places(points).into_iter().for_each(|place| glyphs::marker(scene, look, place));
+        if look.trace != Trace::Line {
+            // A long line has a few markers, which tell it from others.
+            let every = if few || !look.trace.has_line() { 1 } else { points.len().div_ceil(MARKERS_OF_A_LONG_LINE) };
+            self.places(points).into_iter().step_by(every).for_each(|place| glyphs::marker(scene, look, place));
         }
     }
 
@@ -143,8 +156,7 @@ impl Canvas<'_> {
             end = Some(to);
         }
         if !runs.is_empty() {
-            let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
-            scene.shapes.push(Shape::Path { runs, closed: false, style });
+            scene.shapes.push(Shape::Path { runs, closed: false, style: self.line(look) });
         }
     }
 }

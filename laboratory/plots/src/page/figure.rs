@@ -106,12 +106,15 @@ fn tooltips(marks: &[Vec<Mark>], layouts: [&Drawing; 2]) -> Value {
         fields
     };
     let panels: Vec<Vec<Vec<i64>>> = marks.iter().map(|panel| panel.iter().map(&mut mark).collect()).collect();
+    // Position of each mark's series in the legend, -1 without a legend.
+    let entry = |mark: &Mark| mark.entry.map_or(-1, |entry| entry as i64);
+    let entries: Vec<Vec<i64>> = marks.iter().map(|panel| panel.iter().map(entry).collect()).collect();
     let round = |value: f64| (value * 10.0).round() / 10.0;
     let frames = layouts.map(|drawing| {
         let frames = drawing.frames.iter().map(|f| [round(f.x), round(f.y), round(f.width), round(f.height)]);
         frames.collect::<Vec<_>>()
     });
-    json!({ "fineness": FINENESS, "frames": frames, "panels": panels, "strings": strings.all })
+    json!({ "fineness": FINENESS, "frames": frames, "panels": panels, "entries": entries, "strings": strings.all })
 }
 
 /// Returns the values as a collapsible table.

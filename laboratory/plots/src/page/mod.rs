@@ -33,7 +33,7 @@ pub(crate) fn render(page: &Page) -> String {
         style = style(),
         contents = contents(page),
         footer = escape(&page.footer),
-        script = include_str!("page.js"),
+        script = concat!(include_str!("page.js"), include_str!("views.js")),
     )
 }
 

@@ -21,19 +21,25 @@ function areaOf(plot, panel, at) {
   return { x: x + left * width, y: y + top * height, width: wide * width, height: high * height };
 }
 
-function scaleOf(plot) {
+// The part of the drawing that is shown, and its scale in pixels per unit.
+function viewOf(plot) {
   const svg = plot.querySelector("svg");
-  return svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const box = svg.getBoundingClientRect();
+  const { x, y, width } = svg.viewBox.baseVal;
+  return { left: box.left, top: box.top, x, y, scale: box.width / width };
+}
+
+function placeOf(plot, event) {
+  const view = viewOf(plot);
+  return { x: view.x + (event.clientX - view.left) / view.scale, y: view.y + (event.clientY - view.top) / view.scale };
 }
 
 function nearest(plot, event) {
-  const box = plot.querySelector("svg").getBoundingClientRect();
-  const scale = scaleOf(plot);
-  const x = (event.clientX - box.left) / scale;
-  const y = (event.clientY - box.top) / scale;
+  const { x, y } = placeOf(plot, event);
   let best = null;
-  let least = (REACH_PX[event.pointerType] || REACH_PX.mouse) / scale;
+  let least = (REACH_PX[event.pointerType] || REACH_PX.mouse) / viewOf(plot).scale;
   dataOf(plot).panels.forEach((marks, panel) => marks.forEach((_, at) => {
+    if (isHidden(plot, panel, at)) return;
     const area = areaOf(plot, panel, at);
     const right = Math.max(area.x - x, 0, x - area.x - area.width);
     const down = Math.max(area.y - y, 0, y - area.y - area.height);
@@ -113,11 +119,10 @@ function show(next, hold) {
   if (mark[5] >= 0) addCommand(data.strings[mark[5]]);
   const area = areaOf(next.plot, next.panel, next.at);
   ring(next.plot, area);
-  const box = next.plot.querySelector("svg").getBoundingClientRect();
-  const scale = scaleOf(next.plot);
-  const middle = box.left + (area.x + area.width / 2) * scale;
-  const above = box.top + area.y * scale - tip.offsetHeight - 14;
-  const below = box.top + (area.y + area.height) * scale + 14;
+  const { left, top, x, y, scale } = viewOf(next.plot);
+  const middle = left + (area.x + area.width / 2 - x) * scale;
+  const above = top + (area.y - y) * scale - tip.offsetHeight - 14;
+  const below = top + (area.y + area.height - y) * scale + 14;
   const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
   tip.style.left = `${window.scrollX + Math.max(8, Math.min(middle - tip.offsetWidth / 2, most))}px`;
   tip.style.top = `${window.scrollY + (above >= 4 ? above : below)}px`;
@@ -126,7 +131,8 @@ function show(next, hold) {
 // Left and right step through the values, up and down go to the next series, so that each value can be reached.
 function step(plot, key) {
   const place = (panel) => (mark, at) => ({ plot, panel, at, name: mark[4] });
-  const all = dataOf(plot).panels.flatMap((marks, panel) => marks.map(place(panel)));
+  const every = dataOf(plot).panels.flatMap((marks, panel) => marks.map(place(panel)));
+  const all = every.filter((one) => !isHidden(plot, one.panel, one.at));
   const here = (one) => shown !== null && shown.plot === plot && one.panel === shown.panel && one.at === shown.at;
   const now = all.findIndex(here);
   if (now < 0) return all[0] || null;
@@ -140,18 +146,25 @@ function step(plot, key) {
 
 document.querySelectorAll(".plot").forEach((plot) => {
   plot.addEventListener("pointermove", (event) => {
-    if (!held && event.pointerType !== "touch") show(nearest(plot, event), false);
+    if (!held && !dragged && event.pointerType !== "touch") show(nearest(plot, event), false);
   });
   plot.addEventListener("pointerleave", () => {
     if (!held) show(null);
   });
-  plot.addEventListener("click", (event) => show(nearest(plot, event), true));
+  plot.addEventListener("click", (event) => {
+    const key = event.target.closest(".key");
+    if (key) toggle(plot, Number(key.dataset.entry));
+    else if (!hasZoomed) show(nearest(plot, event), true);
+    hasZoomed = false;
+  });
   plot.addEventListener("keydown", (event) => {
     if (event.key.startsWith("Arrow")) {
       event.preventDefault();
       show(step(plot, event.key), false);
     } else if (event.key === "Enter" && shown) {
       show(shown, true);
+    } else {
+      onViewKey(plot, event.key);
     }
   });
   plot.addEventListener("blur", () => {

@@ -1,4 +1,4 @@
-//! Tables as CSV and JSON.
+//! Tables as CSV and JSON. Zero has no sign in them.
 
 use super::{Column, Table};
 use crate::error::RunnerError;
@@ -21,7 +21,7 @@ fn field(column: &Column, line: usize) -> String {
     }
     match column {
         Column::Text(values) => shown(values[line].as_ref()),
-        Column::Number(values) => shown(values[line].as_ref()),
+        Column::Number(values) => shown(values[line].map(|value| value + 0.0).as_ref()),
         Column::Whole(values) => shown(values[line].as_ref()),
         Column::Flag(values) => shown(values[line].as_ref()),
     }
@@ -31,7 +31,7 @@ fn field(column: &Column, line: usize) -> String {
 pub fn json(table: &Table) -> Vec<u8> {
     let value = |column: &Column, line: usize| match column {
         Column::Text(values) => Value::from(values[line].clone()),
-        Column::Number(values) => Value::from(values[line]),
+        Column::Number(values) => Value::from(values[line].map(|value| value + 0.0)),
         Column::Whole(values) => Value::from(values[line]),
         Column::Flag(values) => Value::from(values[line]),
     };

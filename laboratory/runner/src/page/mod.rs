@@ -1,4 +1,4 @@
-//! Page of experiments: figures, claims and rows, offline, with each figure as SVG and PDF beside it.
+//! Page of experiments: figures, claims and rows, offline, with each figure beside it as SVG, PDF, TikZ and Vega-Lite.
 //!
 //! `docs/EXPERIMENTS.md` describes the appearance and behaviour of figures.
 
@@ -9,6 +9,7 @@ pub mod fidelity;
 mod figures;
 mod finding;
 mod logarithm;
+pub(crate) mod origin;
 mod paper;
 pub mod reproduction;
 mod series;
@@ -23,6 +24,7 @@ pub use finding::Finding;
 use cells::Cells;
 use quorate_lab::experiments::{Instrument, Verdict};
 use quorate_plots::{Block, Figure, Page, PlotError, Section, Width};
+use quorate_types::choice;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -39,6 +41,13 @@ const MIN_OVERVIEW: usize = 2;
 const MAX_RESIDUALS_SHOWN: usize = 3;
 /// Maximum number of the runs' warnings listed in a section.
 const MAX_WARNINGS_SHOWN: usize = 3;
+
+choice!(
+    /// Width of figures on paper: 84.7 mm or 177.8 mm; see [`Width`].
+    Columns, "number of columns",
+    One = "one",
+    Two = "two",
+);
 
 /// A page that could not be written.
 #[derive(Debug, Error)]
@@ -113,17 +122,8 @@ fn section(finding: &Finding, fidelity: Option<&Fidelity>, ids: &mut BTreeSet<St
     }
     let parameters = [tables::varied(&cells), tables::held(&cells), tables::provenance(finding.rows)];
     blocks.extend(parameters.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table));
-    blocks.push(Block::Command(format!("quorate lab run {} --profile {}", name_for_command(finding), plan.profile)));
+    blocks.push(Block::Command(origin::command(plan)));
     Section { id, title: format!("{}: {}", experiment.name(), experiment.title), blocks }
-}
-
-/// Returns an experiment's name on the command line: the name for the repository's experiments, the file for others.
-fn name_for_command(finding: &Finding) -> String {
-    let experiment = finding.plan.experiment;
-    match experiment.file.ends_with(&format!("experiments/{}.toml", experiment.name())) {
-        true => experiment.name(),
-        false => quorate_types::text::quote(&experiment.file),
-    }
 }
 
 /// Describes the profile and the instruments that were run, and missing parts.
@@ -224,22 +224,35 @@ pub fn write_page(path: &Path, page: &Page) -> Result<(), PageError> {
 /// # Errors
 /// If the page is invalid, or a file cannot be written.
 pub fn write(dir: &Path, page: &Page) -> Result<usize, PageError> {
-    let count = write_figures(&dir.join(FIGURES_DIR), page)?;
+    let count = write_figures(&dir.join(FIGURES_DIR), page, None)?;
     write_page(&dir.join(PAGE_FILE), page)?;
     Ok(count)
 }
 
-/// Writes each figure of a page as `ID.svg` and `ID.pdf` into a directory, creating it if necessary. Returns the number
-/// of figures.
+/// Writes each figure of a page into a directory, creating it if necessary: as `ID.svg` and `ID.pdf`, and as source,
+/// `ID.tex` for pgfplots and `ID.vl.json` for Vega-Lite. Without `columns`, figures of several panels take two. Returns
+/// the number of figures.
 ///
 /// # Errors
 /// If the page is invalid, or a file cannot be written.
-pub fn write_figures(dir: &Path, page: &Page) -> Result<usize, PageError> {
+pub fn write_figures(dir: &Path, page: &Page, columns: Option<Columns>) -> Result<usize, PageError> {
     fs::create_dir_all(dir).map_err(|source| PageError::Write { path: dir.to_owned(), source })?;
     let mut count = 0;
     for figure in page.sections.iter().flat_map(|section| &section.blocks).filter_map(figure_of) {
-        let width = if panels(figure) > 1 { Width::Text } else { Width::Column };
-        write_file(&dir.join(format!("{}.svg", figure.id)), quorate_plots::svg(figure, width)?.as_bytes())?;
+        let width = match columns {
+            Some(Columns::One) => Width::Column,
+            Some(Columns::Two) => Width::Text,
+            None if panels(figure) > 1 => Width::Text,
+            None => Width::Column,
+        };
+        let texts = [
+            ("svg", quorate_plots::svg(figure, width)?),
+            ("tex", quorate_plots::tikz(figure, width)?),
+            ("vl.json", quorate_plots::vega_lite(figure, width)?),
+        ];
+        for (ending, text) in texts {
+            write_file(&dir.join(format!("{}.{ending}", figure.id)), text.as_bytes())?;
+        }
         write_file(&dir.join(format!("{}.pdf", figure.id)), &quorate_plots::pdf(figure, width)?)?;
         count += 1;
     }

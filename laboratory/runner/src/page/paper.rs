@@ -109,6 +109,7 @@ fn of_groups<T>(
         for value in values(sketch, figure) {
             let own = groups.iter().find(|group| group.panel == panel && agrees(sketch, group, value, places));
             let Some((group, mark)) = own.zip(mark(&value)) else { continue };
+            sketch.quoted.borrow_mut().insert(value.place.clone());
             let name = group.cells.first().map_or_else(String::new, |cell| sketch.cells.name(*cell, &axes));
             match found.iter_mut().find(|(title, known, _)| title == panel && *known == name) {
                 Some((_, _, marks)) => marks.push(mark),
@@ -157,7 +158,47 @@ fn coordinate<'v>(value: &'v PaperValue, axis: &str) -> Option<&'v Value> {
 /// Returns the paper's value of the horizontal figure at the same coordinates.
 fn beside(sketch: &Sketch, value: &PaperValue) -> Option<f64> {
     let all = &sketch.cells.plan.experiment.paper_values;
-    all.iter().find(|other| other.figure == sketch.plot.x && other.at == value.at).map(|other| other.value)
+    let found = all.iter().find(|other| other.figure == sketch.plot.x && other.at == value.at)?;
+    sketch.quoted.borrow_mut().insert(found.place.clone());
+    Some(found.value)
+}
+
+/// Names the paper's values of the plot's figures that it does not show, and why; `None` if it shows all.
+pub(super) fn undrawn(sketch: &Sketch) -> Option<String> {
+    let plot = sketch.plot;
+    let over_figure = vocabulary().figure(&plot.x).is_some();
+    let value = (!plot.value.is_empty()).then_some(&plot.value);
+    let mut figures: Vec<&String> = value.map_or_else(|| plot.y.iter().collect(), |value| vec![value]);
+    figures.extend(over_figure.then_some(&plot.x));
+    let quoted = sketch.quoted.borrow();
+    let missing = figures.into_iter().flat_map(|figure| values(sketch, figure));
+    let missing: Vec<&PaperValue> = missing.filter(|value| !quoted.contains(&value.place)).collect();
+    let all = &sketch.cells.plan.experiment.paper_values;
+    // A curve needs both of its figures at the same place.
+    let is_lone = |value: &PaperValue| {
+        let other = if value.figure == plot.x { plot.y.first() } else { Some(&plot.x) };
+        over_figure && !all.iter().any(|own| Some(&own.figure) == other && own.at == value.at)
+    };
+    let (lone, others): (Vec<&PaperValue>, Vec<&PaperValue>) = missing.into_iter().partition(|value| is_lone(value));
+    let shown = |value: &PaperValue| {
+        let at: Vec<String> = value.at.iter().map(|(axis, own)| format!("{} {own}", words::words(axis))).collect();
+        let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+        let unit = words::unit(&value.figure);
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        format!("{} {}{unit}{at} ({})", words::label(&value.figure), words::number(value.value), value.source)
+    };
+    let mut notes = Vec::new();
+    if !lone.is_empty() {
+        let list: Vec<String> = lone.into_iter().map(shown).collect();
+        let why = "the paper gives only one of the two coordinates";
+        notes.push(format!("Values of the paper that are not drawn, because {why}: {}.", list.join("; ")));
+    }
+    if !others.is_empty() {
+        let count = words::count(others.len(), "value");
+        let belong = if others.len() == 1 { "belongs to a series that was" } else { "belong to series that were" };
+        notes.push(format!("{count} of the paper {belong} not run, and not drawn."));
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
 }
 
 fn hover(value: &PaperValue) -> Hover {

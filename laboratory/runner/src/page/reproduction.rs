@@ -34,6 +34,9 @@ pub struct Paper {
     /// Authors, with the year if it is known.
     #[serde(default)]
     pub authors: String,
+    /// BibTeX entry; empty for experiments without a paper.
+    #[serde(default)]
+    pub bibtex: String,
 }
 
 /// A figure or table.

@@ -7,6 +7,8 @@ use quorate_lab::experiments::file::Plot;
 use quorate_lab::experiments::names::PlotKind;
 use quorate_lab::figures::vocabulary;
 use quorate_plots::Axis;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 /// Maximum number of failed cells named in a caption.
 const MAX_FAILURES_NAMED: usize = 3;
@@ -19,6 +21,8 @@ pub(super) struct Sketch<'s> {
     pub drawn: Vec<usize>,
     /// Sentences below the figure.
     pub notes: Vec<String>,
+    /// Places in the file of the paper's values that are drawn.
+    pub quoted: RefCell<BTreeSet<String>>,
 }
 
 impl Sketch<'_> {

@@ -8,8 +8,22 @@ use crate::experiments::value::Value;
 use quorate_types::Fault;
 
 const KEYS: &[&str] = &[
-    "kind", "title", "x", "y", "value", "series", "panel", "where", "log_x", "log_y", "x_label", "y_label", "x_unit",
+    "kind",
+    "title",
+    "x",
+    "y",
+    "value",
+    "series",
+    "panel",
+    "where",
+    "log_x",
+    "log_y",
+    "x_label",
+    "y_label",
+    "x_unit",
     "y_unit",
+    "percent_x",
+    "percent_y",
 ];
 
 /// Plot of a figure over an axis or another figure.
@@ -38,6 +52,9 @@ pub struct Plot {
     pub y_label: Option<String>,
     pub x_unit: Option<String>,
     pub y_unit: Option<String>,
+    /// Whether fractions are shown in percent.
+    pub percent_x: bool,
+    pub percent_y: bool,
     /// File, line and key, for errors.
     pub place: String,
 }
@@ -73,6 +90,7 @@ impl Plot {
                 _ => {}
             }
         }
+        check_percent(table, kind)?;
         let is_heat = kind == PlotKind::Heat;
         let figures = vocabulary.figure_names();
         let x_names = match kind {
@@ -105,6 +123,8 @@ impl Plot {
             y_label: table.text("y_label")?,
             x_unit: table.text("x_unit")?,
             y_unit: table.text("y_unit")?,
+            percent_x: flag("percent_x")?,
+            percent_y: flag("percent_y")?,
             place: table.place(),
         })
     }
@@ -125,6 +145,25 @@ impl PaperValue {
         let value = table.need("value")?.number()?;
         Ok(PaperValue { at, figure, value, source: table.need("source")?.text()?, place: table.place() })
     }
+}
+
+/// Refuses percent on axes of categories or times, and beside a unit.
+fn check_percent(table: &Table, kind: PlotKind) -> Result<(), Fault> {
+    let is_numeric = match kind {
+        PlotKind::Curve | PlotKind::Line => [true, true],
+        PlotKind::Bars | PlotKind::Stacked | PlotKind::Box | PlotKind::Seconds => [false, true],
+        PlotKind::Heat | PlotKind::Scatter | PlotKind::Stages => [false, false],
+    };
+    for ((key, unit), is_numeric) in [("percent_x", "x_unit"), ("percent_y", "y_unit")].into_iter().zip(is_numeric) {
+        let Some(node) = table.get(key) else { continue };
+        if !is_numeric {
+            return Err(node.fault(format!("means nothing on this axis of a {kind} plot"), "leave it out"));
+        }
+        if table.get(unit).is_some() {
+            return Err(node.fault(format!("`{unit}` names another unit"), "leave one of them out"));
+        }
+    }
+    Ok(())
 }
 
 fn read_name(table: &Table, key: &str, what: &str, known: &[&str]) -> Result<Option<String>, Fault> {
