@@ -35,6 +35,7 @@ use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::scheme::SchemeKind;
 pub use age::AgeFault;
 use fields::{Fields, Form, Text};
+pub use file::is_open_to_others;
 use passphrase::{PassphraseFault, Passphrases};
 use quorate_types::{ClusterId, ReplicaId};
 use std::io;

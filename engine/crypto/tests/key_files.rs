@@ -116,6 +116,27 @@ fn a_file_that_others_can_access_is_refused() {
 }
 
 #[test]
+fn the_group_may_read_a_file_of_root_that_a_service_manager_passes_on() {
+    const ROOT: u32 = 0;
+    const REPLICA: u32 = 999;
+    for (owner, mode, reader, is_open) in [
+        (ROOT, 0o440, REPLICA, false),
+        (ROOT, 0o640, REPLICA, false),
+        (ROOT, 0o660, REPLICA, true),
+        (ROOT, 0o650, REPLICA, true),
+        (ROOT, 0o644, REPLICA, true),
+        (ROOT, 0o640, ROOT, true),
+        (REPLICA, 0o640, REPLICA, true),
+        (REPLICA, 0o600, REPLICA, false),
+        // Of another user than root, who could also change it.
+        (1000, 0o640, REPLICA, true),
+    ] {
+        let found = key_file::is_open_to_others(owner, mode, reader);
+        assert_eq!(found, is_open, "owner {owner}, mode {mode:o}, reader {reader}");
+    }
+}
+
+#[test]
 fn another_owners_file_is_refused_by_name() {
     let (_directory, path, _) = Directory::with_key("owner");
     let none = Passphrases::default();

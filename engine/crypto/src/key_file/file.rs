@@ -5,7 +5,7 @@ use super::passphrase::Passphrases;
 use super::{KeyFileError, KeyFileFault, MAX_KEY_FILE_BYTES, age};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -50,6 +50,20 @@ pub(super) fn replace(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> 
     quorate_types::files::replace(path, contents, MODE).map_err(fail)
 }
 
+/// Returns whether users that should not know a file's secrets can access it, in a process of the user `reader`. Only
+/// the owner may, but if that is root and the process is not, its group may read it: systemd's credentials (through
+/// their access control list) and Kubernetes' secrets are passed to a process in this way. PostgreSQL has the same rule.
+pub fn is_open_to_others(owner: u32, mode: u32, reader: u32) -> bool {
+    let forbidden = if owner == 0 && reader != 0 { 0o037 } else { 0o077 };
+    mode & forbidden != 0
+}
+
+/// Returns whether users that should not know a file's secrets can access it.
+pub(super) fn is_open(about: &fs::Metadata) -> bool {
+    // SAFETY: it takes no argument and cannot fail.
+    is_open_to_others(about.uid(), about.mode(), unsafe { libc::geteuid() })
+}
+
 /// Reads the text of a file that only its owner can access, and decrypts it if it is encrypted.
 pub(super) fn read(path: &Path, passphrases: &Passphrases) -> Result<Zeroizing<String>, KeyFileFault> {
     text_of(read_bytes(path)?, path, passphrases)
@@ -62,9 +76,9 @@ pub(super) fn read_bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault
         return Err(KeyFileFault::NotAFile);
     }
     let file = File::open(path).map_err(|error| KeyFileFault::Io("open", error))?;
-    let mode = file.metadata().map_err(|error| KeyFileFault::Io("inspect", error))?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyFileFault::Open { path: path.to_owned(), mode });
+    let about = file.metadata().map_err(|error| KeyFileFault::Io("inspect", error))?;
+    if is_open(&about) {
+        return Err(KeyFileFault::Open { path: path.to_owned(), mode: about.mode() & 0o777 });
     }
     // Never reallocates, so no copy of the secrets stays behind in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 64));

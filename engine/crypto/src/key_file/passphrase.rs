@@ -1,9 +1,10 @@
 //! Passphrases of encrypted key files: from a file, an environment variable or the terminal, never from an argument.
 
+use super::file::is_open;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -93,9 +94,8 @@ fn read(path: &Path) -> Result<Zeroizing<String>, PassphraseFault> {
     if !about.is_file() {
         return Err(fail(io::Error::other("it is not a regular file")));
     }
-    let mode = about.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(PassphraseFault::Open { path: path.to_owned(), mode });
+    if is_open(&about) {
+        return Err(PassphraseFault::Open { path: path.to_owned(), mode: about.mode() & 0o777 });
     }
     first_line(File::open(path).map_err(fail)?, || path.display().to_string(), fail)
 }
