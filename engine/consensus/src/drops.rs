@@ -44,6 +44,31 @@ pub enum Drop {
     TimeBehind,
 }
 
+impl Drop {
+    /// All reasons.
+    pub const ALL: [Drop; 19] = [
+        Drop::Stranger,
+        Drop::NotTheSender,
+        Drop::Stale,
+        Drop::Late,
+        Drop::TooFarAhead,
+        Drop::ViewNotJustified,
+        Drop::Malformed,
+        Drop::TooLarge,
+        Drop::NotTheLeader,
+        Drop::Repeated,
+        Drop::Contradiction,
+        Drop::NotGenuine,
+        Drop::PoolFull,
+        Drop::BundlesMissing,
+        Drop::Expired,
+        Drop::Unasked,
+        Drop::Overload,
+        Drop::TimeAhead,
+        Drop::TimeBehind,
+    ];
+}
+
 /// Formats the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
 impl fmt::Display for Drop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,8 @@ pub struct ClusterPlan {
     pub settings: NodeConfig,
     /// `HOST` or `HOST:PORT` of each replica. Replicas on the same host need different ports.
     pub hosts: Vec<String>,
-    /// First port of hosts without one. Each replica takes three: for peers, for clients, and for operators.
+    /// First port of hosts without one. Each replica takes four: for peers, for clients, for operators, and for
+    /// monitors.
     pub base_port: u16,
 }
 

@@ -55,6 +55,16 @@ impl<M> DurabilityGate<M> {
         self.held.front().map(|(after, _)| *after)
     }
 
+    /// Returns the number of messages held.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns whether no message is held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Removes and returns the first message if its record is durable. A message whose record is not durable also holds
     /// back the messages behind it.
     pub fn release(&mut self, durable: Option<RecordId>) -> Option<Outgoing<M>> {

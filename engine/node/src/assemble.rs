@@ -1,6 +1,7 @@
 //! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
+use crate::admin::{About, AdminServer, Directories, Pages, StatusPort, StatusReader};
 use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
@@ -31,15 +32,19 @@ use quorate_network::transports::{Endpoint, Endpoints, Transport, Wire};
 use quorate_storage::{CpuAccount, Identity, JournalError};
 use quorate_types::{Address, ClusterId, Committee, stages};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::TcpListener;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A replica that is ready to run, with its handles for other threads.
 pub(crate) struct Assembled {
     pub node: Box<dyn RunningNode>,
     pub orders: Orders,
     pub waker: Arc<dyn Fn() + Send + Sync>,
+    /// The administration listener, if one is configured. It ends when this is dropped.
+    pub admin: Option<AdminServer>,
 }
 
 /// Data shared by the replicas of one process: the committee's public keys, and verdicts on client bundles.
@@ -112,6 +117,8 @@ pub(crate) fn assemble(
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
+    let status_port = StatusPort::default();
+    let admin = admin(config, directory.as_deref(), || status_port.reader(waker.clone()))?;
     if let Some(places) = transport.listening() {
         observer.observe(config.replica, NodeEvent::Listening(places));
     }
@@ -146,11 +153,13 @@ pub(crate) fn assemble(
         observer,
         settings: config.settings(),
         payload_path: config.reproduction().payload_path,
+        slot_timeout: config.consensus.protocol.has_slots().then(|| config.consensus.view_timeout()),
     };
     let orders = Orders::default();
-    let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
+    let hosting =
+        Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders, status_port };
     let node = for_replica(config.consensus.protocol, hosting);
-    Ok(Assembled { node, orders, waker })
+    Ok(Assembled { node, orders, waker, admin })
 }
 
 /// Switches on the counters requested by a benchmark, for the whole process.
@@ -272,21 +281,50 @@ struct Hosting<'a> {
     memory: Memory,
     recorder: Option<Recorder>,
     orders: &'a Orders,
+    status_port: StatusPort,
 }
 
 impl ForReplica for Hosting<'_> {
     type Output = Box<dyn RunningNode>;
 
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
-        let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
+        let Hosting { config, committee, salt, fittings, memory, recorder, orders, status_port } = self;
         let consensus = config.consensus.clone();
         let replica = make(consensus, committee.quorum, committee.epoch, config.replica, salt);
         let shape = config.scheme.profile().shape(committee.len());
         let (laboratory, switches) = (config.laboratory.as_ref(), config.reproduction());
         let (me, view_timeout) = (config.replica, config.consensus.view_timeout());
         let wrapper = laboratory::wrapper(laboratory, &switches, me, committee.quorum, shape, view_timeout);
-        Box::new(Host::new(replica, Devices::new(fittings), memory, wrapper, recorder, orders.clone()))
+        let devices = Devices::new(fittings);
+        Box::new(Host::new(replica, devices, memory, wrapper, recorder, orders.clone(), status_port))
     }
+}
+
+/// Starts the administration listener, if one is configured.
+fn admin(
+    config: &NodeConfig,
+    directory: Option<&Path>,
+    status: impl FnOnce() -> StatusReader,
+) -> Result<Option<AdminServer>, NodeError> {
+    let Some(address) = &config.admin.address else { return Ok(None) };
+    let fail = |source| NodeError::Listen { key: "admin.address", address: address.clone(), source };
+    let listener = address.resolve().and_then(|places| TcpListener::bind(&places[..])).map_err(fail)?;
+    config.admin.check_reach(&listener.local_addr().map_err(fail)?.into())?;
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let about = About {
+        cluster: config.cluster.clone(),
+        protocol: config.consensus.protocol.name(),
+        scheme: config.scheme.name(),
+        transport: config.transport.name(),
+        channel: config.channel.name(),
+        started: since_1970.as_secs_f64(),
+        journal_capacity_bytes: directory.map(|_| config.journal.capacity_bytes),
+    };
+    let directories = directory.map(|journal| Directories {
+        journal: journal.to_owned(),
+        snapshots: SnapshotFiles::directory_beside(journal),
+    });
+    AdminServer::start(listener, Pages { about, directories, status: status() }).map(Some).map_err(fail)
 }
 
 /// Binds the configured endpoints.

@@ -4,6 +4,7 @@ use crate::client_links::{AtDesk, Links, NodeDesk};
 use crate::devices::Devices;
 use crate::error::HostError;
 use crate::host::Host;
+use crate::meters::ClientCommands;
 use crate::network::{Frame, kind_of_request};
 use bytes::Bytes;
 use quorate_consensus::{Input, Protocol};
@@ -27,6 +28,8 @@ impl<P: Protocol> Host<P> {
     /// Serves clients, starting with those known to be genuine.
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
         let (totals, now) = (self.replica.parts().store.pool.totals(), self.now);
+        let commands = ClientCommands { open: totals.open.commands, executed: totals.executed.commands };
+        self.devices.meters.observe_queue(now, commands);
         let (desk, links) = self.devices.desk_and_links();
         for source in desk.begin_turn(now, totals, &links) {
             self.consume(Input::Left(source));

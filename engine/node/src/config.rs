@@ -1,5 +1,6 @@
 //! One replica's settings, as in `config.toml`, and their validation.
 
+use crate::admin::AdminConfig;
 use crate::client_rules::ClientRules;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
@@ -97,6 +98,9 @@ shared_settings! {
         #[schemars(extend("x-with" = With::other("admin_listen", &["absent"])))]
         #[serde(default)]
         pub admin_beyond_loopback: bool,
+        /// The listener for monitors and supervisors; see [`AdminConfig`].
+        #[serde(default)]
+        pub admin: AdminConfig,
         /// Which clients are served, and how much; see [`ClientRules`].
         #[serde(default)]
         pub clients: ClientRules,
@@ -226,17 +230,22 @@ impl NodeConfig {
 
     fn validate_listeners(&self) -> Result<(), ConfigFault> {
         let own = self.listen.as_ref().unwrap_or(&self.members[self.replica.index()].address);
-        let listeners = [("client_listen", &self.client_listen), ("admin_listen", &self.admin_listen)];
+        let listeners = [
+            ("client_listen", &self.client_listen),
+            ("admin_listen", &self.admin_listen),
+            ("admin.address", &self.admin.address),
+        ];
         let mut earlier = vec![("listen", own)];
         for (key, address) in listeners {
             let Some(address) = address else { continue };
             if let Some((other, _)) = earlier.iter().find(|(_, other)| *other == address && address.port() != 0) {
                 let what = format!("is {address}, the same as `{other}`");
                 let help = "use another port".to_owned();
-                return Err(ConfigFault { place: Place::key(key), what, help });
+                return Err(ConfigFault { place: Place::of(key), what, help });
             }
             earlier.push((key, address));
         }
+        self.admin.address.iter().try_for_each(|address| self.admin.check_reach(address))?;
         match self.admin_listen.as_ref().filter(|address| !address.is_loopback() && !self.admin_beyond_loopback) {
             Some(address) => Err(admin_fault(address)),
             None => Ok(()),

@@ -10,6 +10,7 @@ use crate::client_links::{Links, NodeDesk, ReplyWriter};
 use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::laboratory::Fault;
+use crate::meters::Meters;
 use crate::network::{Network, Wakeup};
 use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
@@ -35,6 +36,7 @@ use quorate_types::{
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Number of bytes after which records are flushed even if no message waits for them, as with records of commits.
 const UNHURRIED_BYTES: usize = 1 << 20;
@@ -73,9 +75,12 @@ pub(crate) struct Devices<M: Message> {
     pub blocks: u64,
     pub states: States,
     pub checkpoints: Checkpoints,
+    /// Last checkpoint whose state a quorum has certified since the start, and when.
+    pub stable: Option<(Height, Time)>,
     /// Settings reported in the replica's status.
     pub settings: Settings,
     pub payload_path: PayloadPath,
+    pub meters: Meters,
     /// Marker file: this replica has never run.
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed before the restart and are part of the restored state.
@@ -137,6 +142,8 @@ pub(crate) struct Fittings {
     pub observer: Box<dyn Observer>,
     pub settings: Settings,
     pub payload_path: PayloadPath,
+    /// The view timeout, if a view has many proposals.
+    pub slot_timeout: Option<Duration>,
 }
 
 impl<M: Message> Devices<M> {
@@ -161,6 +168,7 @@ impl<M: Message> Devices<M> {
             observer,
             settings,
             payload_path,
+            slot_timeout,
         } = fittings;
         let waker = wakeup.waker();
         journal.set_waker(waker.clone());
@@ -186,11 +194,13 @@ impl<M: Message> Devices<M> {
             observer,
             settings,
             payload_path,
+            meters: Meters::new(quorum.replicas(), slot_timeout),
             alarms: Alarms::default(),
             local: VecDeque::new(),
             blocks: 0,
             states,
             checkpoints: Checkpoints::new(waker),
+            stable: None,
             mark,
             restored: Height(0),
             keeps,
@@ -251,7 +261,7 @@ impl<M: Message> Devices<M> {
                 self.ask(Question::Assemble(job, task));
             }
             Action::Arm { timer, after } => self.alarms.arm(timer, now + after),
-            Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles)?,
+            Action::Commit { block, bundles } if block.height > self.restored => self.commit(now, &block, &bundles)?,
             Action::Commit { .. } => {}
             Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier)?,
             Action::DigestState { .. } => {}
@@ -282,14 +292,17 @@ impl<M: Message> Devices<M> {
                 self.unwritten = true;
             }
             Action::Halt(why) => return Err(why.into()),
-            Action::Mark(mark) => self.note(mark),
+            Action::Mark(mark) => self.note(now, mark),
         }
         Ok(())
     }
 
-    /// Reports to the observer.
-    fn note(&mut self, mark: Mark) {
+    /// Reports to the observer and the meters.
+    fn note(&mut self, now: Time, mark: Mark) {
         match mark {
+            Mark::EnteredView { leader, .. } => self.meters.entered(now, leader),
+            Mark::Proposed { view, height, .. } => self.meters.proposed(now, self.me, view, height),
+            Mark::Stable { height } => self.stable = Some((height, now)),
             Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
             Mark::Voided { height, bundle } => self.tell(NodeEvent::Voided { height, bundle }),
             Mark::Adopted { from, height } => self.tell(NodeEvent::AdoptedState { from, height }),
@@ -297,7 +310,11 @@ impl<M: Message> Devices<M> {
             Mark::Forgot => self.tell(NodeEvent::Forgot),
             Mark::Abstains { up_to } => self.tell(NodeEvent::Abstains { up_to }),
             Mark::TakesPart { view } => self.tell(NodeEvent::TakesPart(view)),
-            Mark::TimedOut(view) => self.tell(NodeEvent::TimedOut(view)),
+            Mark::TimedOut(view) => {
+                let (network, me) = (&self.network, self.me);
+                self.meters.timed_out(now, |leader| leader == me || network.is_connected(leader));
+                self.tell(NodeEvent::TimedOut(view));
+            }
             _ => {}
         }
     }
@@ -388,6 +405,11 @@ impl<M: Message> Devices<M> {
         self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
         self.checkpoints.clear();
         Ok(())
+    }
+
+    /// Returns the number of messages that wait for the journal.
+    pub fn held_messages(&self) -> usize {
+        self.gate.len()
     }
 
     /// Returns whether something waits for records that have not been passed to the disk yet.
@@ -515,13 +537,15 @@ impl<M: Message> Devices<M> {
         self.encoder.take()
     }
 
-    fn commit(&mut self, block: &Block, bundles: &[Bundle]) -> Result<(), HostError> {
+    fn commit(&mut self, now: Time, block: &Block, bundles: &[Bundle]) -> Result<(), HostError> {
         self.blocks += 1;
+        let begun = Instant::now();
         {
             let _requests = stages::message(MessageKind::Request, bundles.len());
             let _stage = stages::enter(Stage::Execute);
             self.executor.try_execute(block.into(), bundles, &mut self.replies)?;
         }
+        self.meters.executed(now, block, begun.elapsed());
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
         let Devices { desk, network, writer, replies, .. } = self;
         desk.deliver(&mut Links { network, writer }, replies);

@@ -175,17 +175,17 @@ pub enum NodeError {
         (usize::from(u16::MAX) + 1).saturating_sub(*replicas * PORTS_PER_REPLICA)
     )]
     Ports { base_port: u16, replicas: usize },
-    /// A replica uses three consecutive ports, and this one is too high.
+    /// A replica uses four consecutive ports, and this one is too high.
     #[error(
-        "{0}: the replica takes this port and the two after it, but ports are from 1 to 65535; help: choose another \
+        "{0}: the replica takes this port and the three after it, but ports are from 1 to 65535; help: choose another \
          port"
     )]
     PortsOf(Address),
     #[error(transparent)]
     HostName(AddressError),
     #[error(
-        "{0} is also the address of another replica: each takes its port for peers and the next two for clients and \
-         operators; help: name ports that are three apart, or none"
+        "{0} is also the address of another replica: each takes its port for peers and the next three for clients, \
+         operators and monitors; help: name ports that are four apart, or none"
     )]
     PlaceTaken(Address),
     #[error("cannot write {path}: {source}")]

@@ -9,25 +9,26 @@
 //! closing the link would only make it redial, and framing stays intact after a bad frame. A client receives the
 //! reason.
 
+use crate::admin::{Phase, StatusPort};
 use crate::alarms::wait_until;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
-use crate::laboratory::{self, Wrapper};
-use crate::measure;
-use crate::network::{Arrival, Frame, Report};
+use crate::laboratory::Wrapper;
+use crate::network::{Arrival, Frame};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use crate::progress::Progress;
 use quorate_consensus::facts::Shape;
-use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
+use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_hosting::recording::Recorder;
 use quorate_hosting::{EventLoop, WallClock};
-use quorate_network::transports::{Counters, PathChange, Refusal, Remote};
+use quorate_network::transports::{PathChange, Refusal, Remote};
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
+use quorate_types::host_status::LinkCounts;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, ThreadTimes, Time, meter};
+use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, Time, meter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -95,8 +96,8 @@ pub(crate) struct Host<P: Protocol> {
     wrapper: Option<Wrapper<P::Message>>,
     pub(crate) recorder: Option<Recorder>,
     orders: Orders,
-    account: CpuAccount,
-    started: Instant,
+    pub(crate) account: CpuAccount,
+    pub(crate) started: Instant,
     pub(crate) now: Time,
     wall_clock: WallClock,
     wall_clock_read: Time,
@@ -109,8 +110,13 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) short_paths: BTreeMap<ReplicaId, PathChange>,
     /// Peers whose latest handshake reported a different configuration.
     pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
-    undecodable_from_peers: u64,
+    pub(crate) undecodable_from_peers: u64,
     pub(crate) progress: Progress,
+    /// Iterations of the event loop.
+    pub(crate) iterations: u64,
+    /// Links to clients and operators.
+    pub(crate) links: LinkCounts,
+    status_port: StatusPort,
 }
 
 impl<P: Protocol> RunningNode for Host<P> {
@@ -121,6 +127,7 @@ impl<P: Protocol> RunningNode for Host<P> {
         self.come_back()?;
         self.read_clock();
         self.start()?;
+        self.status_port.enter(Phase::Running);
         loop {
             match self.orders.read() {
                 Order::Run => {
@@ -131,6 +138,7 @@ impl<P: Protocol> RunningNode for Host<P> {
                     stages::end_turn();
                 }
                 Order::Finish => {
+                    self.status_port.enter(Phase::Stopping);
                     self.finish()?;
                     break;
                 }
@@ -161,6 +169,7 @@ impl<P: Protocol> Host<P> {
         wrapper: Option<Wrapper<P::Message>>,
         recorder: Option<Recorder>,
         orders: Orders,
+        status_port: StatusPort,
     ) -> Host<P> {
         let peers = PeerFrames::new(usize::from(devices.replicas));
         let progress = Progress::new(usize::from(devices.replicas));
@@ -184,6 +193,9 @@ impl<P: Protocol> Host<P> {
             disagreements: BTreeMap::new(),
             undecodable_from_peers: 0,
             progress,
+            iterations: 0,
+            links: LinkCounts::default(),
+            status_port,
         }
     }
 
@@ -221,7 +233,12 @@ impl<P: Protocol> Host<P> {
         if self.now.since(self.wall_clock_read) >= WALL_CLOCK_INTERVAL {
             self.read_wall_clock();
         }
-        self.work()
+        self.iterations += 1;
+        self.work()?;
+        if self.status_port.is_asked() {
+            self.status_port.answer(self.status(false));
+        }
+        Ok(())
     }
 
     /// Handles all arrivals and due timers.
@@ -344,8 +361,9 @@ impl<P: Protocol> Host<P> {
             Arrival::Client { link, client, frame } => self.devices.desk.push(link, (client, frame)),
             Arrival::Connected { link, remote, .. } => {
                 match remote {
-                    Remote::Operator(_) => {}
+                    Remote::Operator(_) => self.links.operators += 1,
                     Remote::Client(client) => {
+                        self.links.clients += 1;
                         self.devices.writer.sender.connected(client, link);
                         self.devices.desk.connected(client, link);
                     }
@@ -359,9 +377,14 @@ impl<P: Protocol> Host<P> {
                 self.devices.tell(NodeEvent::Connected(remote));
             }
             Arrival::Disconnected { link, remote, why } => {
-                if let Remote::Client(client) = remote {
-                    self.devices.writer.sender.disconnected(link);
-                    self.devices.desk.disconnected(client, link);
+                match remote {
+                    Remote::Operator(_) => self.links.operators -= 1,
+                    Remote::Client(client) => {
+                        self.links.clients -= 1;
+                        self.devices.writer.sender.disconnected(link);
+                        self.devices.desk.disconnected(client, link);
+                    }
+                    Remote::Replica(_) => {}
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
@@ -384,6 +407,9 @@ impl<P: Protocol> Host<P> {
             Ok(mut message) => {
                 stages::name(message.kind());
                 self.progress.heard(self.now, from, message.kind());
+                if matches!(message.kind(), MessageKind::Proposal | MessageKind::PrePrepare) {
+                    self.devices.meters.heard_proposal(self.now, from);
+                }
                 stages::received(message.kind(), bytes);
                 let Devices { desk, executor, .. } = &mut self.devices;
                 if desk.judge_message(&self.replica, executor, &mut message) {
@@ -415,80 +441,6 @@ impl<P: Protocol> Host<P> {
             }
             self.devices.tell(NodeEvent::Unauthenticated { address, dialled, why: why.to_string() });
         }
-    }
-
-    pub(crate) fn status(&self, history: bool) -> Status {
-        let Report { counters, round_trips, work, stages, cpu_ns } = self.devices.network.report();
-        let mut crypto = self.devices.crypto_work();
-        crypto += work;
-        let mut of_stages = stages::of_this_thread();
-        if let (Some(sum), Some(more)) = (&mut of_stages, &stages) {
-            sum.add(more);
-        }
-        let (allocations, allocated_bytes) = laboratory::allocated();
-        let proofs = self.devices.crypto.proofs();
-        Status {
-            replica: self.devices.me,
-            view: self.replica.view(),
-            leader: self.replica.leader().unwrap_or(self.devices.me),
-            height: self.replica.committed_height(),
-            committed_commands: self.devices.executor.commands(),
-            committed_blocks: self.devices.blocks,
-            view_timeouts: self.replica.view_timeouts(),
-            verifications: self.devices.crypto.verifications() + self.devices.desk.verifications(),
-            certificates_verified: proofs.verified,
-            key_additions: proofs.effort.key_additions,
-            crypto,
-            stages: of_stages,
-            bytes_sent: counters.bytes_sent,
-            stream_packets: counters.stream_packets,
-            messages_sent: counters.frames_sent,
-            packets_sent: counters.packets_sent,
-            retransmissions: counters.retransmissions,
-            retransmission_timeouts: counters.retransmission_timeouts,
-            round_trips_us: round_trips.into_iter().map(|(replica, trip)| (replica, trip.as_micros() as u64)).collect(),
-            handshakes: counters.handshakes,
-            handshakes_us: counters.handshakes_us,
-            cpu_ns: self.account.spent_ns(),
-            threads: ThreadTimes { core_ns: thread_cpu_ns(), network_ns: cpu_ns, ..self.devices.verifiers_times() },
-            busy_ns: measure::thread_busy_ns(),
-            allocations,
-            allocated_bytes,
-            peak_rss_kb: measure::peak_rss_kb(),
-            client_memory_peak_bytes: counters.client_memory_peak_bytes,
-            uptime_ms: self.started.elapsed().as_millis() as u64,
-            height_age_ms: self.progress.height_age(self.now).as_millis() as u64,
-            waiting_bundles: self.replica.parts().store.pool.open_bundles() as u64,
-            journal_writes: self.devices.journal.write_times(),
-            abstains: self.replica.parts().safety.is_away(),
-            peers: self.devices.quorum.replicas() - 1,
-            connected: self.connected(),
-            attention: self.attention(),
-            dropped: self.dropped(&counters),
-            evidence: self.evidence(true).map(ToString::to_string).collect(),
-            hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
-            history: if history { self.devices.executor.history() } else { Vec::new() },
-            settings: history.then(|| self.devices.settings.clone()),
-        }
-    }
-
-    /// Returns the contradictions of other replicas known to this replica: those provable to third parties if `proves`,
-    /// otherwise the rest.
-    pub(crate) fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
-        let authentication = self.devices.authentication;
-        let attributes = move |evidence: &Evidence| authentication.attributes(evidence.first.subject.domain);
-        self.replica.evidence().iter().filter(move |evidence| attributes(evidence) == proves)
-    }
-
-    fn dropped(&self, counters: &Counters) -> BTreeMap<String, u64> {
-        let of_the_replica = self.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
-        let of_the_host = [
-            ("undecodable-from-peers", self.undecodable_from_peers),
-            ("clients-cut", counters.clients_cut),
-            ("not-queued", counters.frames_dropped),
-        ];
-        let of_the_host = of_the_host.into_iter().filter(|(_, count)| *count > 0).chain(self.devices.desk.dropped());
-        of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 //! runs it: all replicas of a cluster in one process ([`EmbeddedCluster`]), or one per process from a directory
 //! ([`run_directory`]). Only `assemble.rs` names concrete parts; `host.rs` is the main loop.
 
+pub mod admin;
 mod alarms;
 #[cfg(feature = "laboratory")]
 pub mod allocations;
@@ -34,6 +35,7 @@ mod limits;
 pub mod log;
 mod measure;
 pub mod memory;
+pub mod meters;
 pub mod network;
 pub mod observer;
 pub mod parameters;
@@ -50,9 +52,11 @@ mod settings;
 pub mod snapshots;
 mod spool;
 mod states;
+mod status;
 pub mod testnet;
 mod verifiers;
 
+pub use admin::AdminConfig;
 pub use client_rules::ClientRules;
 pub use config::NodeConfig;
 pub use config_file::ConfigFault;

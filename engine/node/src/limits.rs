@@ -4,5 +4,6 @@
 /// standard streams.
 pub(crate) const RESERVED_DESCRIPTORS: usize = 64;
 
-/// Number of ports on which each replica of a testnet listens: for peers, for clients, and for operators.
-pub const PORTS_PER_REPLICA: usize = 3;
+/// Number of ports on which each replica of a testnet listens: for peers, for clients, for operators, and for
+/// monitors.
+pub const PORTS_PER_REPLICA: usize = 4;

@@ -15,14 +15,30 @@ pub(crate) fn peak_rss_kb() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the bytes that this user may still write to the file system of a path; `None` if the system does not report
-/// it.
-pub(crate) fn free_bytes(path: &std::path::Path) -> Option<u64> {
+/// Space of a file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes that this user may still write.
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+}
+
+/// Returns the space of the file system of a path; `None` if the system does not report it.
+pub(crate) fn space(path: &std::path::Path) -> Option<Space> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: `statvfs` consists of integers, so all zeros is a valid value.
     let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path is NUL-terminated, and the kernel writes to a valid `statvfs`.
     let status = unsafe { libc::statvfs(path.as_ptr(), &raw mut about) };
-    (status == 0).then(|| about.f_bavail as u64 * about.f_frsize as u64)
+    (status == 0).then(|| Space {
+        free_bytes: about.f_bavail as u64 * about.f_frsize as u64,
+        total_bytes: about.f_blocks as u64 * about.f_frsize as u64,
+    })
+}
+
+/// Returns the bytes that this user may still write to the file system of a path; `None` if the system does not report
+/// it.
+pub(crate) fn free_bytes(path: &std::path::Path) -> Option<u64> {
+    space(path).map(|space| space.free_bytes)
 }

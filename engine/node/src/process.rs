@@ -32,7 +32,7 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     config.warnings().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::ConfigWarning(fault)));
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, Attachment::Listen(None), None, observer)?;
-    let (orders, waker) = (assembled.orders, assembled.waker);
+    let (orders, waker, _admin) = (assembled.orders, assembled.waker, assembled.admin);
     let _until_the_end = interrupt::when_requested(move || {
         orders.give(Order::Finish);
         waker();

@@ -71,9 +71,14 @@ pub struct SnapshotFiles {
 impl SnapshotFiles {
     /// Returns the snapshots that belong to a journal.
     pub fn beside(journal: &Path, identity: Identity) -> SnapshotFiles {
+        SnapshotFiles { directory: SnapshotFiles::directory_beside(journal), identity }
+    }
+
+    /// Returns the directory of the snapshots that belong to a journal.
+    pub fn directory_beside(journal: &Path) -> PathBuf {
         let mut name = journal.as_os_str().to_owned();
         name.push(".snapshots");
-        SnapshotFiles { directory: name.into(), identity }
+        name.into()
     }
 
     pub fn directory(&self) -> &Path {

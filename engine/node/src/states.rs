@@ -15,6 +15,7 @@ use quorate_applications::FrozenState;
 use quorate_consensus::recovery::transfer::Part;
 use quorate_hosting::{Chunks, Kept, StateKeeper};
 use quorate_storage::account;
+use quorate_types::host_status::TransferProgress;
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::{Certificate, Height, Manifest};
 use std::io;
@@ -192,6 +193,13 @@ impl States {
              restarts needs the newest state",
             path.display()
         ))
+    }
+
+    /// Returns the progress of the transfer that is going on, if any.
+    pub fn progress(&self) -> Option<TransferProgress> {
+        let (height, manifest) = self.keeper.receiving()?;
+        let (chunks, received) = (manifest.chunks().into(), self.keeper.received_chunks().count() as u64);
+        Some(TransferProgress { height, chunks, received })
     }
 
     /// Starts to receive a state. Returns the chunks that are already available.

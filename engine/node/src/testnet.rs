@@ -1,5 +1,6 @@
 //! New clusters: keys and configurations, in memory or in one directory per replica.
 
+use crate::admin::AdminConfig;
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::config_file::ConfigFault;
 use crate::durability;
@@ -35,6 +36,7 @@ fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(Node
         listen: None,
         client_listen: None,
         admin_listen: None,
+        admin: AdminConfig::default(),
         ..template.clone()
     };
     first.validate()?;
@@ -49,6 +51,8 @@ pub struct Place {
     pub clients: Address,
     /// Address for operators on the replica's own host.
     pub operators: Address,
+    /// Address for monitors and supervisors on the replica's own host.
+    pub monitors: Address,
 }
 
 impl Place {
@@ -58,8 +62,9 @@ impl Place {
         let clients = peers.with_port(port(1)?);
         // Several loopback addresses belong to one host.
         let host = peers.socket().map(|peers| peers.ip()).filter(IpAddr::is_loopback);
-        let operators = SocketAddr::from((host.unwrap_or(Ipv4Addr::LOCALHOST.into()), port(2)?)).into();
-        Some(Place { peers, clients, operators })
+        let own = |port| SocketAddr::from((host.unwrap_or(Ipv4Addr::LOCALHOST.into()), port)).into();
+        let (operators, monitors) = (own(port(2)?), own(port(3)?));
+        Some(Place { peers, clients, operators, monitors })
     }
 
     /// Sets the listening addresses in a replica's configuration. A host name may resolve differently on the host
@@ -73,11 +78,12 @@ impl Place {
         config.listen = is_elsewhere.then(|| own(&self.peers));
         config.client_listen = Some(own(&self.clients));
         config.admin_listen = Some(self.operators.clone());
+        config.admin.address = Some(self.monitors.clone());
     }
 }
 
 /// Returns places for `replicas` replicas on this host. Starting at `base_port`, the first `replicas` ports are for
-/// peers, the next for clients, and the last for operators.
+/// peers, the next for clients, then for operators, and the last for monitors.
 ///
 /// # Errors
 /// If the ports exceed 65535, or begin at 0.
@@ -86,8 +92,8 @@ pub fn places_here(replicas: usize, base_port: u16) -> Result<Vec<Place>, NodeEr
     places_on(&hosts, base_port)
 }
 
-/// Returns the place of a replica on each of `hosts`: HOST or HOST:PORT. A replica with a PORT uses it for peers, the
-/// next port for clients and the one after that for operators. Hosts without a PORT share the ports from `base_port` on
+/// Returns the place of a replica on each of `hosts`: HOST or HOST:PORT. A replica with a PORT uses it for peers, and
+/// the next three ports for clients, operators and monitors. Hosts without a PORT share the ports from `base_port` on
 /// as in [`places_here`]. A host may be named more than once.
 ///
 /// # Errors
@@ -116,28 +122,32 @@ pub fn places_on(hosts: &[String], base_port: u16) -> Result<Vec<Place>, NodeErr
         }
         places.push(place);
     }
-    part_operators(&mut places);
+    part_local(&mut places);
     Ok(places)
 }
 
-/// Assigns each replica a separate port for operators if several replicas have numeric addresses: these may belong to
-/// one host, and operators connect over its loopback.
-fn part_operators(places: &mut [Place]) {
-    let is_number = |place: &Place| place.peers.socket().is_some();
+/// Assigns each replica separate ports for operators and monitors if several replicas have numeric addresses: these may
+/// belong to one host, on which both connect over its loopback.
+fn part_local(places: &mut [Place]) {
     let mut taken = BTreeSet::new();
-    for at in 0..places.len() {
-        let mut port = places[at].operators.port();
-        if is_number(&places[at]) {
-            let is_served =
-                |port| places.iter().any(|place| [place.peers.port(), place.clients.port()].contains(&port));
-            let host = places[at].operators.with_port(0);
-            while !taken.insert((host.clone(), port)) || (port != places[at].operators.port() && is_served(port)) {
-                let Some(next) = port.checked_add(1) else { break };
-                port = next;
-            }
-            places[at].operators = places[at].operators.with_port(port);
-        }
+    let numeric: Vec<usize> = (0..places.len()).filter(|at| places[*at].peers.socket().is_some()).collect();
+    for at in numeric.iter().copied() {
+        places[at].operators = free_port(places, &places[at].operators, &mut taken);
     }
+    for at in numeric {
+        places[at].monitors = free_port(places, &places[at].monitors, &mut taken);
+    }
+}
+
+/// Takes the first port, starting with the wanted one, that no replica uses on the same host.
+fn free_port(places: &[Place], wanted: &Address, taken: &mut BTreeSet<(Address, u16)>) -> Address {
+    let is_served = |port| places.iter().any(|place| [place.peers.port(), place.clients.port()].contains(&port));
+    let (host, mut port) = (wanted.with_port(0), wanted.port());
+    while !taken.insert((host.clone(), port)) || (port != wanted.port() && is_served(port)) {
+        let Some(next) = port.checked_add(1) else { break };
+        port = next;
+    }
+    wanted.with_port(port)
 }
 
 /// A testnet that has been written.

@@ -313,22 +313,25 @@ fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
 fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
     let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let shown = |places: &[testnet::Place]| {
-        places.iter().map(|place| format!("{} {} {}", place.peers, place.clients, place.operators)).collect::<Vec<_>>()
+        let shown = |place: &testnet::Place| {
+            format!("{} {} {} {}", place.peers, place.clients, place.operators, place.monitors.port())
+        };
+        places.iter().map(shown).collect::<Vec<_>>()
     };
     let places = testnet::places_on(&hosts(&["a", "b.example.com", "10.0.0.3", "d:9000"]), 7000).unwrap();
     assert_eq!(
         shown(&places),
         [
-            "a:7000 a:7001 127.0.0.1:7002",
-            "b.example.com:7000 b.example.com:7001 127.0.0.1:7002",
-            "10.0.0.3:7000 10.0.0.3:7001 127.0.0.1:7002",
-            "d:9000 d:9001 127.0.0.1:9002"
+            "a:7000 a:7001 127.0.0.1:7002 7003",
+            "b.example.com:7000 b.example.com:7001 127.0.0.1:7002 7003",
+            "10.0.0.3:7000 10.0.0.3:7001 127.0.0.1:7002 7003",
+            "d:9000 d:9001 127.0.0.1:9002 9003"
         ]
     );
     let shared = testnet::places_on(&hosts(&["a", "b", "a"]), 7000).unwrap();
     assert_eq!(
         shown(&shared),
-        ["a:7000 a:7002 127.0.0.1:7004", "b:7000 b:7001 127.0.0.1:7002", "a:7001 a:7003 127.0.0.1:7005"]
+        ["a:7000 a:7002 127.0.0.1:7004 7006", "b:7000 b:7001 127.0.0.1:7002 7003", "a:7001 a:7003 127.0.0.1:7005 7007"]
     );
     // Addresses that may belong to one host have separate ports for operators, who connect over its loopback.
     let loopback = testnet::places_on(&hosts(&["127.0.1.1", "127.0.1.2", "::1"]), 7000).unwrap();
@@ -336,12 +339,14 @@ fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
     assert_eq!(operators(&loopback), ["127.0.1.1:7002", "127.0.1.2:7002", "[::1]:7002"]);
     let numbers = testnet::places_on(&hosts(&["10.0.0.1", "10.0.0.2", "10.0.0.3:7001", "10.0.0.4"]), 7000).unwrap();
     assert_eq!(operators(&numbers), ["127.0.0.1:7002", "127.0.0.1:7003", "127.0.0.1:7004", "127.0.0.1:7005"]);
+    let monitors: Vec<u16> = numbers.iter().map(|place| place.monitors.port()).collect();
+    assert_eq!(monitors, [7006, 7007, 7008, 7009]);
     for (names, port, words) in [
         (&["a", "b", "c", "d d"][..], 7000, "`d d` is neither a host name nor an IP address"),
         (&["a", "300.1.1.1:7000"], 7000, "300.1.1.1"),
         (&["a:7000", "a:7001"], 7000, "a:7001 is also the address of another replica"),
-        (&["a", "b"], 65_535, "6 ports from 65535 on"),
-        (&["a:65534"], 7000, "a:65534: the replica takes this port and the two after it"),
+        (&["a", "b"], 65_535, "8 ports from 65535 on"),
+        (&["a:65534"], 7000, "a:65534: the replica takes this port and the three after it"),
         (&["a:0"], 7000, "ports are from 1"),
     ] {
         let error = testnet::places_on(&hosts(names), port).unwrap_err().to_string();

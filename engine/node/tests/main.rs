@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod admin;
 mod admission;
 mod attacker;
 mod authentication;
@@ -11,6 +12,7 @@ mod hostile_clients;
 mod interrupt;
 mod log;
 mod memory;
+mod meters;
 mod network;
 mod parameters;
 mod peers;

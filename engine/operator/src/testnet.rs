@@ -39,8 +39,8 @@ pub struct TestnetArgs<C: Args> {
     #[command(flatten)]
     pub cluster: C,
     /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may occur more than once
-    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for its
-    /// status.
+    /// [default: only this host]. A replica listens on four ports: for peers, for clients, and on loopback for its
+    /// status and for monitors.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     pub hosts: Vec<String>,
     /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
@@ -242,10 +242,12 @@ fn firewall(places: &[Place], program: &str) -> String {
         }
     };
     format!(
-        "ports: {} for peers, {} for clients, {} on loopback for `{program} status`",
+        "ports: {} for peers, {} for clients, {} on loopback for `{program} status`, {} on loopback for /metrics and \
+         /healthz",
         ports(&|place| place.peers.port()),
         ports(&|place| place.clients.port()),
-        ports(&|place| place.operators.port())
+        ports(&|place| place.operators.port()),
+        ports(&|place| place.monitors.port())
     )
 }
 

@@ -19,8 +19,8 @@ mod switches;
 mod terms;
 
 const REPLICAS: u16 = 4;
-/// A replica has a port for peers, one for clients and one for operators.
-const PORTS: u16 = 3 * REPLICAS;
+/// A replica has a port for peers, one for clients, one for operators and one for monitors.
+const PORTS: u16 = 4 * REPLICAS;
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate-node"));

@@ -1,5 +1,7 @@
 //! Durations of a journal's latest writes.
 
+use quorate_types::DurationHistogram;
+use quorate_types::histogram::BOUNDS_US;
 use quorate_types::status::WriteTimes;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -13,6 +15,9 @@ pub(crate) struct Times {
     /// Durations of the latest writes in microseconds, as a ring indexed by the write's number.
     latest_us: Box<[AtomicU32]>,
     writes: AtomicU64,
+    /// Number of all writes by [bucket](DurationHistogram), and the sum of their durations in microseconds.
+    counts: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
     /// Start of the write in progress, in microseconds after `began`, plus one; 0 if there is none.
     under_way: AtomicU64,
 }
@@ -20,7 +25,14 @@ pub(crate) struct Times {
 impl Times {
     pub fn new() -> Times {
         let latest_us = (0..KEPT_WRITES).map(|_| AtomicU32::new(0)).collect();
-        Times { began: Instant::now(), latest_us, writes: AtomicU64::new(0), under_way: AtomicU64::new(0) }
+        Times {
+            began: Instant::now(),
+            latest_us,
+            writes: AtomicU64::new(0),
+            counts: Default::default(),
+            sum_us: AtomicU64::new(0),
+            under_way: AtomicU64::new(0),
+        }
     }
 
     fn now_us(&self) -> u64 {
@@ -34,6 +46,8 @@ impl Times {
         let done = write();
         let took = u32::try_from(self.now_us() - start).unwrap_or(u32::MAX);
         self.under_way.store(0, Ordering::Relaxed);
+        self.counts[DurationHistogram::bucket(took.into())].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(took.into(), Ordering::Relaxed);
         let number = self.writes.load(Ordering::Relaxed);
         self.latest_us[number as usize % KEPT_WRITES].store(took, Ordering::Relaxed);
         self.writes.store(number + 1, Ordering::Release);
@@ -57,6 +71,10 @@ impl Times {
             p99_us: percentile(99).unwrap_or(0),
             max_us: latest.last().copied().unwrap_or(0),
             pending_us,
+            all: DurationHistogram {
+                counts: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
+                sum_us: self.sum_us.load(Ordering::Relaxed),
+            },
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A replica's status report, for operators and the laboratory.
 
 use crate::digest::Digest;
+use crate::histogram::DurationHistogram;
+use crate::host_status::HostStatus;
 use crate::ids::{Height, ReplicaId, View};
 use crate::meter::Tallies;
 use crate::stages::StageCounts;
@@ -103,6 +105,9 @@ pub struct Status {
     /// Problems that need an operator's attention, as sentences.
     #[serde(default)]
     pub attention: Vec<String>,
+    /// Queues, links and latencies of the program around the replica; `None` in the simulator, and in older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Box<HostStatus>>,
     /// Number of dropped messages, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Proven misbehaviour, as sentences.
@@ -132,6 +137,8 @@ pub struct WriteTimes {
     pub max_us: u64,
     /// Duration so far of the write in progress; 0 if there is none.
     pub pending_us: u64,
+    /// Durations of all writes since the start.
+    pub all: DurationHistogram,
 }
 
 impl WriteTimes {

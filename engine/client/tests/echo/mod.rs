@@ -309,6 +309,7 @@ impl Echo {
             peers: 0,
             connected: Vec::new(),
             attention: Vec::new(),
+            host: None,
             dropped: BTreeMap::new(),
             evidence: Vec::new(),
             hearsay: Vec::new(),

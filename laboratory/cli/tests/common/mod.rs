@@ -57,14 +57,15 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
 }
 
-/// Number of ports of four replicas: each has one for peers, one for clients and one for operators.
-const PORTS: u16 = 12;
+/// Number of ports of four replicas: each has one for peers, one for clients, one for operators
+/// and one for monitors.
+const PORTS: u16 = 16;
 
 /// Returns free consecutive ports for four replicas: different in each test of this process, and below the ports that
 /// the system assigns to outgoing connections.
 pub fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 21_000 + (std::process::id() % 32) as u16 * 360;
+    let start = 21_000 + (std::process::id() % 32) as u16 * 352;
     loop {
         let base = start + NEXT.fetch_add(PORTS, Ordering::Relaxed);
         if (base..base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {

@@ -101,6 +101,7 @@ impl<P: Protocol> Node<P> {
             peers: 0,
             connected: Vec::new(),
             attention: Vec::new(),
+            host: None,
             dropped: self.dropped(),
             evidence: self.evidence(true).map(ToString::to_string).collect(),
             hearsay: self.evidence(false).map(Evidence::hearsay).collect(),

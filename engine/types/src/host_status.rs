@@ -1,0 +1,106 @@
+//! State of a replica's host, as a part of its [status](crate::Status): queues, links, latencies, state transfer.
+
+use crate::histogram::DurationHistogram;
+use crate::ids::Height;
+use serde::{Deserialize, Serialize};
+
+/// State of a replica's host. Counters are since its start.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostStatus {
+    /// Version of the program.
+    pub version: String,
+    /// Number of replicas that form a quorum, this one included.
+    pub quorum: usize,
+    /// Maximum number of faulty replicas that the cluster tolerates.
+    pub faults: usize,
+    /// Greatest height that a certificate or a decision has shown to this replica; at least its own.
+    pub known_height: Height,
+    /// Why this replica timed out of views.
+    pub timeouts: TimeoutReasons,
+    /// Iterations of its event loop.
+    pub iterations: u64,
+    pub links: LinkCounts,
+    pub queues: Queues,
+    pub latencies: Latencies,
+    /// Last checkpoint whose state a quorum has certified; `None` before the first since the start.
+    pub checkpoint: Option<CheckpointAge>,
+    /// State that it receives from its peers, if any.
+    pub transfer: Option<TransferProgress>,
+    /// Blocks executed without a bundle, because a quorum signed that the bundle is absent.
+    pub voided_bundles: u64,
+    /// Distance of its clock from the last block's time, in milliseconds, if this replica refused that block and a
+    /// quorum accepted it.
+    pub clock_error_ms: Option<i64>,
+}
+
+/// Why a replica timed out of views: the number of views for each reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeoutReasons {
+    /// It was not connected to the leader.
+    pub leader_unreachable: u64,
+    /// It was connected to the leader, or led itself, but there was no proposal.
+    pub no_proposal: u64,
+    /// There was a proposal, but no quorum agreed in time.
+    pub no_quorum: u64,
+}
+
+/// Traffic and links, by class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkCounts {
+    pub clients: u64,
+    pub operators: u64,
+    pub bytes_received: u64,
+    pub messages_received: u64,
+    /// System calls that sent data.
+    pub write_calls: u64,
+}
+
+/// Lengths of queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Queues {
+    /// Commands of this replica's clients that are received and not executed.
+    pub commands: u64,
+    /// Bytes of their bundles.
+    pub bytes: u64,
+    /// Work that admission control lets wait, in bytes; 0 if it is off.
+    pub admission_limit_bytes: u64,
+    /// Blocks that wait for missing parts.
+    pub incomplete_blocks: u64,
+    /// Messages that wait for the journal.
+    pub held_messages: u64,
+}
+
+/// Latencies of stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latencies {
+    /// From the receipt of a client's commands to their execution, sampled every few milliseconds.
+    pub request: DurationHistogram,
+    /// From this replica's proposal of a block to the block's execution.
+    pub commit: DurationHistogram,
+    /// Execution of a block.
+    pub execution: DurationHistogram,
+}
+
+/// A certified checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckpointAge {
+    pub height: Height,
+    /// Time since it was certified here, in milliseconds.
+    pub age_ms: u64,
+}
+
+/// Progress of a state transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransferProgress {
+    pub height: Height,
+    pub chunks: u64,
+    /// Of these, the chunks that are here.
+    pub received: u64,
+}
