@@ -14,6 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 mod judge;
+mod monitoring;
 mod standstill;
 mod switches;
 mod terms;
