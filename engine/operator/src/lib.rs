@@ -19,6 +19,7 @@ pub mod shell;
 pub mod standstill;
 pub mod status;
 pub mod testnet;
+pub mod watch;
 mod words;
 
 pub use words::{BadValue, Interval, MAX_INTERVAL_MS, choice};

@@ -50,7 +50,6 @@ pub fn say(text: &str) -> Result<(), String> {
 /// Control sequences for a terminal.
 pub const BOLD: &str = "\x1b[1m";
 pub const NOT_BOLD: &str = "\x1b[0m";
-pub const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 
 /// Sends a control sequence to standard output if that is a terminal.
 ///

@@ -59,7 +59,7 @@ impl StatusError {
 }
 
 /// Status of one replica.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ReplicaStatus {
     pub replica: ReplicaId,
     /// Address of the query.
@@ -73,7 +73,7 @@ pub struct ReplicaStatus {
 }
 
 /// Status of a cluster, or of a single replica.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ClusterStatus {
     /// Problems of the whole cluster, as sentences. Empty if a single replica was queried.
     pub attention: Vec<String>,
@@ -284,7 +284,7 @@ fn writes(status: &Status) -> String {
 }
 
 /// Formats a duration in its two largest units.
-fn spell(time: Duration) -> String {
+pub(crate) fn spell(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

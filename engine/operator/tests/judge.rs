@@ -4,7 +4,7 @@ use quorate_operator::standstill::{Looks, of_cluster, of_replicas};
 use quorate_types::{Height, Quorum, ReplicaId, Status, View};
 
 /// Status of a healthy replica at a height.
-fn at(replica: u16, height: u64) -> Status {
+pub fn at(replica: u16, height: u64) -> Status {
     let fields = serde_json::json!({
         "replica": replica, "view": 9, "leader": 0, "height": height, "committed_commands": 0, "committed_blocks": 0,
         "view_timeouts": 0, "verifications": 0, "bytes_sent": 0, "messages_sent": 0, "cpu_ns": 0, "busy_ns": 0,

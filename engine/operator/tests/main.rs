@@ -18,6 +18,7 @@ mod monitoring;
 mod standstill;
 mod switches;
 mod terms;
+mod watch;
 
 const REPLICAS: u16 = 4;
 /// A replica has a port for peers, one for clients, one for operators and one for monitors.
