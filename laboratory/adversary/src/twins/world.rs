@@ -37,8 +37,8 @@ use std::time::Duration;
 
 /// Minimum duration of a view. No time passes within one, except until timers of leaders and of fetches fire.
 const VIEW: Duration = Duration::from_millis(1000);
-/// More than any world lasts.
-const MAX_CLOCK_SKEW_MS: u64 = 3_600_000;
+/// More than any world lasts, and less than the fault `misdate` shifts times by default.
+const MAX_CLOCK_SKEW_MS: u64 = 1_800_000;
 /// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
 /// Views within which all replicas must execute commands after the network heals. Worst case: two views to synchronize,

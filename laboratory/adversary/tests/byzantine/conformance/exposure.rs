@@ -6,14 +6,16 @@ use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_consensus::seam::Drop;
 use quorate_simulator::{SimReport, run};
 
-/// Reasons that never apply to an honest replica's messages.
-const OF_LIARS: [Drop; 6] = [
+/// Reasons that never apply to the messages of an honest replica whose clock is right.
+const OF_LIARS: [Drop; 8] = [
     Drop::NotGenuine,
     Drop::NotTheSender,
     Drop::Contradiction,
     Drop::Malformed,
     Drop::TooFarAhead,
     Drop::ViewNotJustified,
+    Drop::TimeAhead,
+    Drop::TimeBehind,
 ];
 
 /// Observation of a cluster whose first leader may be faulty.
