@@ -52,8 +52,8 @@ pub enum ClientError {
     /// f+1 replicas refused to answer this client's queries.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
-    /// The replicas were overloaded until the timeout, and refused the command each time. One of them may be a liar
-    /// that lets it be executed later.
+    /// The replicas were overloaded until the timeout, and refused the command each time. A faulty replica may still
+    /// have it executed later.
     #[error(
         "the cluster is overloaded: it refused the command for {after:?} ({refusal}); help: try again later, and check \
          before you send the command again"

@@ -127,8 +127,8 @@ pub struct Config {
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS")))]
     pub view_timeout_ms: u64,
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
-    /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long
-    /// as they wait. At most `view_timeout_ms`.
+    /// (`hotstuff-2`, `simple-moonshot`), a lower value counts as eight times `max_delay_ms`: four times as long as
+    /// they wait. At most `view_timeout_ms`.
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol

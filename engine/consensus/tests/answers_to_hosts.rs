@@ -1,4 +1,4 @@
-//! ! A host never has to act on a mark, because each required reaction has its own action.
+//! A host never has to act on a mark, because each required reaction has its own action.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::engine::ChainedEngine;

@@ -1,6 +1,6 @@
-//! ! Everything that a replica tells others about its past is a function of its journal: the statements that bind it
-//! and, in PBFT, the claims of its view changes (P and Q) and their checkpoint. A restart at any moment changes none of
-//! this, whatever was lost before.
+//! Everything that a replica tells others about its past is a function of its journal: the statements that bind it and,
+//! in PBFT, the claims of its view changes (P and Q) and their checkpoint. A restart at any moment changes none of
+//! this, regardless of earlier losses.
 //!
 //! `QUORATE_CLAIMS_SEED=<seed>` runs only one seed, and `QUORATE_CLAIMS_SEEDS=<count>` runs more seeds.
 

@@ -1,4 +1,4 @@
-//! ! Golden transcript of holds: when a leader that chooses the sizes of its blocks itself proposes, in
+//! Golden transcript of holds: when a leader that chooses the sizes of its blocks itself proposes, in
 //! `testdata/batching/holds.txt`.
 //!
 //! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden` rewrites it.

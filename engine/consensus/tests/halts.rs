@@ -1,4 +1,4 @@
-//! ! A replica that learns that its state has diverged stops, and sends nothing more, not even in the same step.
+//! A replica that learns that its state has diverged stops, and sends nothing more, not even in the same step.
 
 use crate::common::network::Letter;
 use crate::common::play::Play;

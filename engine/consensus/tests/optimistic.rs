@@ -1,4 +1,4 @@
-//! ! Optimistic proposals: when they are valid, when they are not, and what they gain.
+//! Optimistic proposals: when they are valid, when they are not, and what they gain.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;

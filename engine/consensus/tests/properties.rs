@@ -1,4 +1,4 @@
-//! ! Messages from the network: each value has exactly one encoding, each encoding exactly one value, and no input
+//! Messages from the network: each value has exactly one encoding, each encoding exactly one value, and no input
 //! makes a replica panic.
 
 use crate::unit_support::{at, config, epoch, genesis, millis, quorum};

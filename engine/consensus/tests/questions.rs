@@ -1,4 +1,4 @@
-//! ! Cost of one faulty replica's requests for an honest replica: a small message repeated a thousand times per second
+//! Cost of one faulty replica's requests for an honest replica: a small message repeated a thousand times per second
 //! gets bounded answers.
 
 use crate::common::config;

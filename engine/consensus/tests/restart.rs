@@ -1,4 +1,4 @@
-//! ! Restarts with a journal, between any two actions, of one, some or all replicas at once; and restarts without a
+//! Restarts with a journal, between any two actions, of one, some or all replicas at once; and restarts without a
 //! journal.
 //!
 //! The oracles check the same invariants as everywhere, across the restarts of a replica: no two statements of one kind

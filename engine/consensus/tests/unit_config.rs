@@ -1,4 +1,4 @@
-//! ! Unworkable configurations are rejected, with an error that names the setting.
+//! Unworkable configurations are rejected, with an error that names the setting.
 
 use crate::unit_support::{config, quorum};
 use quorate_consensus::Config;

@@ -1,4 +1,4 @@
-//! ! The table of large values, compared with a map.
+//! The table of large values, compared with a map.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

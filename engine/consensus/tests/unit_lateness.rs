@@ -1,4 +1,4 @@
-//! ! The time for which a replica waits for bundles that are on their way.
+//! The time for which a replica waits for bundles that are on their way.
 
 use crate::unit_support::*;
 use proptest::prelude::*;

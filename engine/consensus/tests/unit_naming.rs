@@ -1,4 +1,4 @@
-//! ! Limit on the number of bundles that a block names after view timeouts.
+//! Limit on the number of bundles that a block names after view timeouts.
 
 use crate::unit_support::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! ! Intervals between the blocks of a leader that chooses their sizes itself.
+//! Intervals between the blocks of a leader that chooses their sizes itself.
 
 use crate::unit_support::*;
 use proptest::prelude::*;

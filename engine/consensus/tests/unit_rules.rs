@@ -1,4 +1,4 @@
-//! ! Truth table of each protocol's rules.
+//! Truth table of each protocol's rules.
 
 use crate::unit_support::*;
 use proptest::collection;

@@ -1,4 +1,4 @@
-//! ! Limit on the commands that a leader sends with a block whose size it chooses itself.
+//! Limit on the commands that a leader sends with a block whose size it chooses itself.
 
 use crate::unit_support::*;
 use proptest::prelude::*;

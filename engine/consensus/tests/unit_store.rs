@@ -1,4 +1,4 @@
-//! ! The store of blocks and bundles: whole, committed, kept and requested ones.
+//! The store of blocks and bundles: whole, committed, kept and requested ones.
 
 use crate::unit_support::*;
 use quorate_consensus::Config;

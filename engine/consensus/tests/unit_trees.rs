@@ -1,4 +1,4 @@
-//! ! Random trees of blocks in random order, compared with a model without indices.
+//! Random trees of blocks in random order, compared with a model without indices.
 
 use crate::unit_support::*;
 use proptest::collection;

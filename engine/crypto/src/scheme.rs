@@ -52,7 +52,7 @@ pub enum SignatureSize {
 }
 
 impl SchemeProfile {
-    /// Returns the length of a signature that each of `replicas` can verify.
+    /// Returns the length in bytes of a signature for this many recipients.
     pub fn signature_bytes(&self, replicas: usize) -> usize {
         match self.signature {
             SignatureSize::Fixed(bytes) => bytes,

@@ -64,7 +64,7 @@ impl<V: Keyed> DigestTable<V> {
         self.find(key).is_some()
     }
 
-    /// Prefetches the index entries of keys that are about to be looked up into the processor's caches.
+    /// Prefetches into the CPU caches the index entries of keys that are about to be looked up.
     pub fn warm(&self, keys: impl IntoIterator<Item = Digest>) {
         self.index.warm(keys);
     }

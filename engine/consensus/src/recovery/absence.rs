@@ -1,4 +1,4 @@
-//! ! Missing bundles of final blocks: signatures that a replica lacks a bundle, and the certificates that make a bundle
+//! Missing bundles of final blocks: signatures that a replica lacks a bundle, and the certificates that make a bundle
 //! void.
 //!
 //! A replica whose execution has waited long for bundles signs that it lacks them ([`Domain::Absent`]). A quorum of

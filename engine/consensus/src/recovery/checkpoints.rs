@@ -1,4 +1,4 @@
-//! ! Checkpoints: at a fixed interval of blocks, replicas vote on the state that they have executed, and a quorum of
+//! Checkpoints: at a fixed interval of blocks, replicas vote on the state that they have executed, and a quorum of
 //! votes makes a certificate.
 //!
 //! With the certificate, agreement no longer needs anything older (PBFT then discards its votes), and a lagging replica

@@ -1,4 +1,4 @@
-//! ! State that a replica needs, in addition to the application's, to continue from a committed block without its
+//! State that a replica needs, in addition to the application's, to continue from a committed block without its
 //! ancestors.
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Maximum number of blocks in a frontier.
 const MAX_FRONTIER_BLOCKS: usize = 1 << 16;
 
-/// The last committed blocks that leader election looks back on, oldest first, each with its candidates for leader.
+/// The last committed blocks that leader election considers, oldest first, each with its candidates for leader.
 /// Replicas that committed the same chain have equal frontiers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frontier(Vec<(Arc<Block>, Arc<[ReplicaId]>)>);

@@ -1,4 +1,4 @@
-//! ! Jobs at one of the host's devices, in the order in which they were issued.
+//! Jobs at one of the host's devices, in the order in which they were issued.
 //!
 //! Hosts answer jobs nearly in that order, so a queue suffices: an entry stays in the queue, empty, until all earlier
 //! jobs are answered.

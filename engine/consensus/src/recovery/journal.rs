@@ -1,4 +1,4 @@
-//! ! Records of a replica's journal, and recovery from them.
+//! Records of a replica's journal, and recovery from them.
 //!
 //! Every statement is preceded by the [`Record`]s that it relies on. Ids ascend, and a message waits for the record of
 //! its own statement, so all earlier records are durable too. The host restarts a replica with its records in the order

@@ -1,4 +1,4 @@
-//! ! Restart and catch-up: the journal, checkpoints of the executed state, state transfer, and missing bundles.
+//! Restart and catch-up: the journal, checkpoints of the executed state, state transfer, and missing bundles.
 
 pub mod absence;
 pub mod checkpoints;

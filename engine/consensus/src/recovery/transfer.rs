@@ -1,4 +1,4 @@
-//! ! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
+//! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
 //!
 //! A quorum certifies the digest of the manifest, and the manifest lists every chunk, so any peer can supply a chunk.
 //! Several peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that sends

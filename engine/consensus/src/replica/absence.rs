@@ -1,4 +1,4 @@
-//! ! Signatures that bundles of final blocks are missing, and the void bundles that result from them.
+//! Signatures that bundles of final blocks are missing, and the void bundles that result from them.
 
 use super::{Pending, Protocol, Replica};
 use crate::data::answers::Question;

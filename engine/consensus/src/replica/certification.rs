@@ -1,4 +1,4 @@
-//! ! Acknowledgements that bundles are stored, and the certificates formed from them.
+//! Acknowledgements that bundles are stored, and the certificates formed from them.
 //!
 //! Bundles are proposed only once n-f replicas have signed that they keep them, so that no vote waits for a bundle; see
 //! `docs/adr/045-certified-bundles.md`.
@@ -68,7 +68,7 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
-    /// Acknowledges a peer's batch once all its bundles are here. If the transport delivered the batch before its
+    /// Acknowledges a peer's batch once all its bundles are stored. If the transport delivered the batch before its
     /// bundles, waits a while for them; after that the peer resends them. A signature costs more than the batch itself,
     /// so a peer cannot obtain many signatures for one bundle.
     pub(super) fn on_batch(&mut self, now: Time, from: ReplicaId, batch: Arc<Batch>) {
@@ -112,7 +112,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Acknowledges a batch whose bundles are here and that arrived at `came`.
+    /// Acknowledges a batch that arrived at `came` and whose bundles are stored.
     fn accept_batch(&mut self, came: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.parts.store.list(came, batch.clone()) || !self.acknowledge(from, &batch) {
             return self.drop_message(from, Drop::PoolFull);

@@ -1,4 +1,4 @@
-//! ! A leader's wait for votes beyond a quorum.
+//! A leader's wait for votes beyond a quorum.
 //!
 //! Certificates that can hold more signatures than a quorum are worth waiting for, for `vote_wait_us`; see
 //! `docs/adr/062-waiting-for-late-votes.md`. The wait does not apply to votes on timeouts, checkpoints and stored

@@ -1,4 +1,4 @@
-//! ! Creates replicas, and dispatches generic code to a protocol by its kind.
+//! Creates replicas, and dispatches generic code to a protocol by its kind.
 
 use crate::config::Config;
 use crate::facts::{Facts, ProtocolKind};

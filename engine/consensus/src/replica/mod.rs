@@ -1,4 +1,4 @@
-//! ! The shell around a protocol: it takes one input and returns actions.
+//! The shell around a protocol: it takes one input and returns actions.
 //!
 //! The shell rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts
 //! votes, fetches missing data and answers peers' requests. Only agreement is left to the protocol.

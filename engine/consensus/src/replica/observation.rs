@@ -1,4 +1,4 @@
-//! ! Queries of a host to a replica.
+//! Queries of a host to a replica.
 
 use super::Replica;
 use crate::protocols::parts::Parts;
@@ -55,8 +55,8 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.pool.contains(bundle)
     }
 
-    /// Returns whether a bundle is here, perhaps already executed, because a peer delivered it before the client did.
-    /// When it arrives from the client, the host still submits it, so that the replica learns how late it is.
+    /// Returns whether a peer delivered a bundle before its client did. It may be executed already. When it arrives
+    /// from the client, the host still submits it, so that the replica learns how late it is.
     pub fn expects(&self, bundle: &Digest) -> bool {
         self.parts.store.expects(bundle)
     }

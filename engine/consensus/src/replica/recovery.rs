@@ -1,8 +1,8 @@
-//! ! Recovery with or without a journal.
+//! Recovery with or without a journal.
 //!
 //! A replica whose journal is gone may have voted in views that it no longer knows. It asks all others how far they
 //! are, and abstains in all views in which it may have voted according to a quorum's answers. For the proof see
-//! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
+//! `docs/adr/012-what-the-journal-holds.md`.
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
 use crate::data::kept::MAX_RELIANCE_BLOCKS;

@@ -1,4 +1,4 @@
-//! ! Bundles that peers relay because they have waited long, and bundles that peers disseminate for their clients.
+//! Bundles that peers relay because they have waited long, and bundles that peers disseminate for their clients.
 
 use super::{Event, Protocol, Replica};
 use crate::data::pool::{Need, Offered};

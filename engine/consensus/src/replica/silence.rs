@@ -1,4 +1,4 @@
-//! ! Reasons why a replica does not vote, reported to its operators.
+//! Reasons why a replica does not vote, reported to its operators.
 
 use quorate_types::View;
 use std::fmt;

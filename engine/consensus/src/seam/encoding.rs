@@ -1,4 +1,4 @@
-//! ! Encoding of a replica's inputs, and fingerprints of its actions. A recording consists of both.
+//! Encoding of a replica's inputs, and fingerprints of its actions. A recording consists of both.
 //!
 //! Like every message on the wire, an input has exactly one encoding. Actions are only compared, so they have a
 //! [`Fingerprint`] instead of a decodable encoding.

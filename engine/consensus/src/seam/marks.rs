@@ -1,4 +1,4 @@
-//! ! Observable events of a replica. No host needs to act on them.
+//! Observable events of a replica. No host needs to act on them.
 
 use crate::drops::Drop;
 use quorate_types::{Digest, Height, ReplicaId, View};

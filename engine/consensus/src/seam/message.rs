@@ -1,4 +1,4 @@
-//! ! Properties of a protocol's messages that the hosts and the shared parts need.
+//! Properties of a protocol's messages that the hosts and the shared parts need.
 
 use quorate_types::stages::MessageKind;
 use quorate_types::{Block, Bundle, Certificate, View, Vote, Wire};

@@ -1,4 +1,4 @@
-//! ! Inputs and actions of a replica.
+//! Inputs and actions of a replica.
 //!
 //! A replica is a function of its inputs. The clock, the disk, the keys and the network are devices of the host, which
 //! performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator and

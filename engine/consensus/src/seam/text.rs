@@ -1,4 +1,4 @@
-//! ! Short descriptions of a replica's inputs and actions, for transcripts. The encodings are complete, whereas these
+//! Short descriptions of a replica's inputs and actions, for transcripts. The encodings are complete, whereas these
 //! lines contain only the essentials.
 
 use crate::recovery::journal::{Record, Standing};

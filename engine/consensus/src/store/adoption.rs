@@ -1,4 +1,4 @@
-//! ! Start on a committed block whose state comes from a snapshot or from peers.
+//! Start on a committed block whose state comes from a snapshot or from peers.
 
 use super::{Store, Waiting};
 use crate::recovery::frontier::Frontier;
@@ -26,8 +26,8 @@ impl Store {
         self.tree.begin_on(height, digest)
     }
 
-    /// Starts from the frontier of a fetched state, like [`Store::begin_on`], but keeps the later blocks that are here.
-    /// Appends the blocks that become whole to `whole`.
+    /// Starts from the frontier of a fetched state, like [`Store::begin_on`], but keeps later blocks. Appends the
+    /// blocks that become whole to `whole`.
     pub fn adopt(&mut self, now: Time, frontier: Frontier, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
         let (height, digest) = (frontier.height(), frontier.head().digest());
         let above = self.begin_above(height, digest);

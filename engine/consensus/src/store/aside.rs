@@ -1,4 +1,4 @@
-//! ! Unlinked blocks whose slot went to another block.
+//! Unlinked blocks whose slot went to another block.
 
 use super::Store;
 use quorate_types::{Block, Digest};

@@ -1,4 +1,4 @@
-//! ! Requests for blocks that a certificate names, and for parents of optimistic proposals, which perhaps no
+//! Requests for blocks that a certificate names, and for parents of optimistic proposals, which perhaps no
 //! certificate will ever name.
 
 use super::Store;

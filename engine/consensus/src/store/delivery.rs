@@ -1,7 +1,7 @@
-//! ! Blocks that become final before all their bundles are here, which happens only if leaders propose certified
+//! Blocks that become final before all their bundles have arrived, which happens only if leaders propose certified
 //! bundles.
 //!
-//! The protocol goes on without the bundles; the committed height follows as they arrive.
+//! The protocol continues without the bundles; the committed height follows as they arrive.
 
 use super::Store;
 use crate::data::batches::{Batch, Batches, Cover, Entry};
@@ -53,7 +53,7 @@ impl Store {
         true
     }
 
-    /// Returns the final blocks above the committed one whose bundles are here, up to the first one with a missing
+    /// Returns the final blocks above the committed one whose bundles are stored, up to the first one with a missing
     /// bundle, oldest first.
     pub fn deliverable(&mut self) -> Vec<Arc<Block>> {
         let Some((_, digest)) = self.decided else { return Vec::new() };
@@ -67,7 +67,8 @@ impl Store {
         path
     }
 
-    /// Returns whether the bundles of a final block are here. If not, [`Store::take_supplied`] tells when to ask again.
+    /// Returns whether the bundles of a final block are stored. If not, ask again after [`Store::take_supplied`]
+    /// returns true.
     pub fn is_deliverable(&mut self, block: &Arc<Block>) -> bool {
         self.stuck = self.stuck_on(block);
         self.stuck.is_none()
@@ -116,7 +117,7 @@ impl Store {
         self.certifies && self.tree.decided().0 > self.committed().0 + MAX_UNEXECUTED_BLOCKS
     }
 
-    /// Returns whether a block and its bundles are here.
+    /// Returns whether a block and its bundles are stored.
     pub fn holds(&self, digest: &Digest) -> bool {
         self.tree.get(digest).is_some_and(|block| self.first_absent(block).is_none())
     }
@@ -126,12 +127,13 @@ impl Store {
         self.stuck.as_ref().map(|stuck| stuck.bundle)
     }
 
-    /// Adds a batch, all of whose bundles are here. Returns false if its spreader has too many.
+    /// Adds a batch, all of whose bundles are stored. Returns false if its spreader has too many.
     pub fn list(&mut self, now: Time, batch: Arc<Batch>) -> bool {
         self.batches.add(now, batch)
     }
 
-    /// Returns whether a bundle of a batch is here, or `None` if its size differs from the size that the batch states.
+    /// Returns whether a bundle of a batch is stored, or `None` if its size differs from the size that the batch
+    /// states.
     pub fn has_listed(&self, entry: &Entry) -> Option<bool> {
         match self.pool.get(&entry.bundle) {
             Some(bundle) => (Entry::of(bundle) == *entry).then_some(true),

@@ -1,4 +1,4 @@
-//! ! Missing bundles of waiting blocks: which of them are on their way, and when to request them.
+//! Missing bundles of waiting blocks: which of them are on their way, and when to request them.
 
 use super::Store;
 use quorate_types::{Digest, ReplicaId, Time};
@@ -34,7 +34,8 @@ impl Store {
         self.lateness.on_arrival(now, bundle);
     }
 
-    /// Returns whether a bundle is here that was missing when its block arrived and has not arrived unrequested yet.
+    /// Returns whether a bundle that was missing when its block arrived has been fetched, and has not arrived
+    /// unrequested yet.
     pub fn expects(&self, bundle: &Digest) -> bool {
         self.lateness.expects(bundle) && self.pool.contains(bundle)
     }

@@ -1,4 +1,4 @@
-//! ! Bundles that this replica has acknowledged. They are in the journal, and replace bundles that the pool has
+//! Bundles that this replica has acknowledged. They are in the journal, and replace bundles that the pool has
 //! dropped.
 
 use super::Store;

@@ -1,9 +1,9 @@
 //! The blocks and bundles that a replica holds, and the ones it is still missing.
 //!
-//! A block enters the tree only when it is whole: its parent is here, and each of its bundles is here or, if leaders
-//! propose certified bundles, certified to be elsewhere (see `store/delivery.rs`). Until then it waits in the store,
-//! and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a digest
-//! that a certificate or a child block names.
+//! A block enters the tree only when it is whole: the tree has its parent, and each of its bundles is stored here or,
+//! if leaders propose certified bundles, certified to be stored elsewhere (see `store/delivery.rs`). Until then it
+//! waits in the store, and the store requests the missing parts. Fetched blocks need no signature, because they are
+//! requested by a digest that a certificate or a child block names.
 //!
 //! A lagging replica fetches blocks from the newest down. It fetches the bundles of a block only once it holds every
 //! block between that one and the tree; otherwise it might request bundles it can never use, because its peers no
@@ -52,11 +52,11 @@ struct Waiting {
     source: ReplicaId,
     lacks_parent: bool,
     lacks_bundles: usize,
-    /// Total load of its bundles that are here.
+    /// Total load of its stored bundles.
     load: Load,
     /// Whether the block is known only from a proposal. Then the block limits apply to it.
     is_proposal: bool,
-    /// Whether all blocks between this one and the tree are here. Only then are its bundles requested.
+    /// Whether all blocks between this one and the tree are stored. Only then are its bundles requested.
     is_rooted: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Store {
     wants: Wants,
     checkpoint_interval: u64,
     /// Whether leaders propose only bundles whose storage is certified. A block may then enter the tree before its
-    /// bundles are here.
+    /// bundles arrive.
     certifies: bool,
     batches: Batches,
     /// Batches that arrived before their bundles.
@@ -183,7 +183,7 @@ impl Store {
         self.tree.recall_committed(block, candidates);
     }
 
-    /// Returns the last committed blocks that leader election looks back on, oldest first, each with its candidates for
+    /// Returns the last committed blocks that leader election considers, oldest first, each with its candidates for
     /// leader.
     pub fn ancestors(&self) -> impl Iterator<Item = (&Arc<Block>, &[ReplicaId])> {
         let candidates = |block: &Arc<Block>| self.tree.candidates(&block.digest()).map_or(&[][..], |found| &found[..]);
@@ -389,7 +389,7 @@ impl Store {
         }
     }
 
-    /// Returns a waiting block once nothing is missing, and ends its wait. A bundle that was here when the block
+    /// Returns a waiting block once nothing is missing, and ends its wait. A bundle that was stored when the block
     /// arrived may be gone, together with the executed block that kept it; it is then requested.
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;

@@ -18,7 +18,7 @@ impl Store {
         })
     }
 
-    /// Returns the bundle that a statement declares absent, if it is here.
+    /// Returns the bundle that a statement declares absent, if this replica has it.
     pub fn bundle_at(&self, subject: &Subject) -> Option<&Bundle> {
         let bundle = self.named_by(subject)?;
         self.pool.get(&bundle).or_else(|| self.kept.get(&bundle))
@@ -54,8 +54,8 @@ impl Store {
         self.absence.certificates_above(Height(0)).filter(is_wanted).take(MAX_VOIDS_SHOWN).cloned().collect()
     }
 
-    /// Executes the bundles of a block, except the void ones, and returns them. A void bundle that is here becomes
-    /// pending again.
+    /// Executes the bundles of a block, except the void ones, and returns them. Void bundles that this replica has
+    /// become pending again.
     pub(super) fn execute(&mut self, block: &Block) -> Vec<Bundle> {
         let Store { pool, absence, .. } = self;
         let execute = |(position, bundle): (usize, &Digest)| {

@@ -1,4 +1,4 @@
-//! ! Blocks and bundles that a replica lacks and requests: first from the peer from which it learned of them, then from
+//! Blocks and bundles that a replica lacks and requests: first from the peer from which it learned of them, then from
 //! the others in turn.
 //!
 //! Each peer has at most one bundle request outstanding, and bundles closest to the committed height are requested

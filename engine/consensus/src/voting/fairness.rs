@@ -1,4 +1,4 @@
-//! ! Detection of leaders that pass over a command.
+//! Detection of leaders that pass over a command.
 //!
 //! A leader that orders other commands but never those of one client makes progress, so no view timeout replaces it. In
 //! PBFT a backup starts a timer for each request (Castro and Liskov, OSDI 1999, section 4.4). Here the timer runs for
@@ -178,7 +178,7 @@ impl Fairness {
         due
     }
 
-    /// Judges the leader, which proposed something at `proposed`. All its earlier proposals are here.
+    /// Judges the leader, which proposed something at `proposed`. All its earlier proposals have arrived.
     pub fn judge(&mut self, proposed: Time, pool: &Pool) -> Finding {
         let Some(watched) = self.watched.as_mut().filter(|watched| pool.is_pending(&watched.bundle)) else {
             return Finding::Fair;

@@ -1,4 +1,4 @@
-//! ! Leader election.
+//! Leader election.
 //!
 //! The leader is a function of the view and of the certified block on which the view begins (its *basis*), so all
 //! replicas that see the same certificate elect the same leader. `view - basis view - 1` views were skipped in between.
@@ -9,8 +9,8 @@ use quorate_types::{Block, Domain, Quorum, ReplicaId, Signers, Subject, View};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Number of blocks per replica that `reputation` looks back on. It is large enough that a live replica almost surely
-/// signs one of the certificates, although each certificate names only the fastest quorum, and small enough that a dead
+/// Number of blocks per replica that `reputation` considers. It is large enough that a live replica almost surely signs
+/// one of the certificates, although each certificate names only the fastest quorum, and small enough that a dead
 /// replica is excluded after a few views.
 const REPUTATION_BLOCKS_PER_REPLICA: usize = 4;
 

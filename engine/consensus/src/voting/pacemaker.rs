@@ -1,4 +1,4 @@
-//! ! Duration of views, and the moment at which a replica times out of one.
+//! Duration of views, and the moment at which a replica times out of one.
 
 use crate::config::{Config, ViewDuration};
 use quorate_types::{Quorum, Time, View};

@@ -1,4 +1,4 @@
-//! ! The only place where votes are created.
+//! The only place where votes are created.
 //!
 //! No other code can create a [`Ballot`], and a ballot is persisted before it is signed and sent. This file alone
 //! therefore decides which statements a replica signs: at most one per kind and view (and slot, in protocols with
@@ -243,8 +243,8 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// Returns a ballot to acknowledge a batch, all of whose bundles are here and in the journal, or on their way
-    /// there. It restricts no later statement.
+    /// Returns a ballot to acknowledge a batch, all of whose bundles are stored, and journaled or about to be. It
+    /// restricts no later statement.
     pub fn stored(&self, batch: &Batch) -> Ballot {
         Ballot { subject: batch.subject(), attachment: Attachment::None, proof: None }
     }

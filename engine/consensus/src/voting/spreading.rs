@@ -1,4 +1,4 @@
-//! ! Batches that this replica has disseminated and that no quorum has acknowledged yet.
+//! Batches that this replica has disseminated and that no quorum has acknowledged yet.
 //!
 //! Bundles are disseminated at once. Their batches are paced, because each batch costs every replica one signature and
 //! the verification of n-f signatures. A batch is closed when few others wait for acknowledgements, so batches grow

@@ -1,4 +1,4 @@
-//! ! Vote counting for every phase of every protocol.
+//! Vote counting for every phase of every protocol.
 //!
 //! Votes are counted before verification. Once a quorum agrees on a subject, its votes are returned for verification in
 //! one batch. Invalid votes are removed and counting continues, so no faulty voter can prevent a certificate. A voter

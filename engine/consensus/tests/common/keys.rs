@@ -1,4 +1,4 @@
-//! ! Toy signatures: a hash keyed by a secret that only the harness knows. A test obtains signatures only from the
+//! Toy signatures: a hash keyed by a secret that only the harness knows. A test obtains signatures only from the
 //! harness, and signatures are really verified, so forged votes and certificates are detected.
 
 use bytes::Bytes;

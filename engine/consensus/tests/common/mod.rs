@@ -1,4 +1,4 @@
-//! ! A whole cluster in virtual time: replicas, their devices, the network, and the oracles that check them.
+//! A whole cluster in virtual time: replicas, their devices, the network, and the oracles that check them.
 //!
 //! Everything is a function of the seed: two runs of one test are identical down to the last event.
 

@@ -1,4 +1,4 @@
-//! ! Injects a bug into the replicas that a test creates on this thread.
+//! Injects a bug into the replicas that a test creates on this thread.
 
 use quorate_consensus::mutants::Bug;
 use quorate_consensus::{Protocol, Replica};

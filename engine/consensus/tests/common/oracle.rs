@@ -1,4 +1,4 @@
-//! ! Invariants of every run, checked from outside: the oracles see the replicas' signed statements and commits, and
+//! Invariants of every run, checked from outside: the oracles see the replicas' signed statements and commits, and
 //! share no code with the replicas. [`Chain`] checks that commits agree; the simulator and Twins use it too.
 
 use super::play::Play;

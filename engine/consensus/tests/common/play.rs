@@ -1,4 +1,4 @@
-//! ! Properties of a protocol that the harness needs: how to create a replica, and how to describe the protocol's
+//! Properties of a protocol that the harness needs: how to create a replica, and how to describe the protocol's
 //! messages.
 
 use super::story::Story;

@@ -1,4 +1,4 @@
-//! ! A run as text: the actions of each replica with their times, and with short names for blocks and bundles.
+//! A run as text: the actions of each replica with their times, and with short names for blocks and bundles.
 //!
 //! If several replicas do the same thing at the same moment, they share a line. Votes and timeouts are mentioned when
 //! they are sent and when they form a certificate, not when they arrive.

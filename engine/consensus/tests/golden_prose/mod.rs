@@ -1,4 +1,4 @@
-//! ! Introductions of the transcripts: the subject of each, and the parts that deserve attention.
+//! Introductions of the transcripts: the subject of each, and the parts that deserve attention.
 
 use super::golden_files::wrap;
 use crate::common::play::Viewed;

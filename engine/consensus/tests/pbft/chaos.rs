@@ -1,4 +1,4 @@
-//! ! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
+//! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
 //! within bounded virtual time. `QUORATE_CHAOS_SEED=<seed>` runs only one seed, and `QUORATE_CHAOS_SEEDS=<count>` runs
 //! more seeds.
 

@@ -1,4 +1,4 @@
-//! ! Cost of a request compared with the message count of the loss-model paper, and the three phases in isolation.
+//! Cost of a request compared with the message count of the loss-model paper, and the three phases in isolation.
 
 use crate::common::config;
 use crate::common::network::Letter;

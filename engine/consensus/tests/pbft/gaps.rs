@@ -1,4 +1,4 @@
-//! ! Lost messages, and replicas that are disconnected for a while or permanently.
+//! Lost messages, and replicas that are disconnected for a while or permanently.
 
 use crate::common::config;
 use crate::common::network::Letter;

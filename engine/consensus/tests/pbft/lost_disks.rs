@@ -1,4 +1,4 @@
-//! ! Claims without proof: they survive restarts and the loss of one disk after the other, and they end when evidence
+//! Claims without proof: they survive restarts and the loss of one disk after the other, and they end when evidence
 //! refutes them. All replicas are honest here. Each scenario also runs with signatures.
 
 use crate::common::config;

@@ -1,4 +1,4 @@
-//! ! Replicas that lose their journals, and the answers that they get from the others.
+//! Replicas that lose their journals, and the answers that they get from the others.
 
 use crate::common::config;
 use crate::common::network::Letter;

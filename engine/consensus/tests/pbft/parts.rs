@@ -1,4 +1,4 @@
-//! ! The shared parts in the way PBFT uses them, and the pure functions of PBFT, one at a time.
+//! The shared parts in the way PBFT uses them, and the pure functions of PBFT, one at a time.
 
 use crate::common::config;
 use crate::common::told_pbft::Pbft;

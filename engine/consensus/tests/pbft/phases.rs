@@ -1,4 +1,4 @@
-//! ! The three phases alone: failed slots, and the slots after them.
+//! The three phases alone: failed slots, and the slots after them.
 
 use crate::common::config;
 use crate::common::network::{Flight, Letter};

@@ -1,4 +1,4 @@
-//! ! The messages of others that a replica keeps and shows to third parties: verified proofs and valid evidence.
+//! The messages of others that a replica keeps and shows to third parties: verified proofs and valid evidence.
 
 use crate::common::config;
 use crate::common::keys::{Keys, forged_certificate};

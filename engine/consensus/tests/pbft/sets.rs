@@ -1,4 +1,4 @@
-//! ! Conclusions of a new view from claims without proofs: conditions A1, A2 and B of Castro and Liskov, TOCS 2002.
+//! Conclusions of a new view from claims without proofs: conditions A1, A2 and B of Castro and Liskov, TOCS 2002.
 
 use crate::common::config;
 use crate::common::keys::Keys;

@@ -1,4 +1,4 @@
-//! ! Final blocks with a bundle that no replica has any more: more than f disks were lost, and a quorum makes the
+//! Final blocks with a bundle that no replica has any more: more than f disks were lost, and a quorum makes the
 //! bundle void. This never happens within the fault model.
 
 use crate::common::config;

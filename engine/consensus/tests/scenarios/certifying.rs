@@ -1,4 +1,4 @@
-//! ! Replicas that disseminate bundles and certify that they hold them: no vote waits for a bundle, even if somebody
+//! Replicas that disseminate bundles and certify that they hold them: no vote waits for a bundle, even if somebody
 //! withholds it.
 
 use super::spreading::orders_unaided;

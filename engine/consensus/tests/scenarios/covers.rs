@@ -1,4 +1,4 @@
-//! ! A liar that keeps storage certificates until nobody has the bundles any more, and then shows each certificate to
+//! A liar that keeps storage certificates until nobody has the bundles any more, and then shows each certificate to
 //! chosen replicas.
 
 use crate::common::config;

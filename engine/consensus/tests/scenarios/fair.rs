@@ -1,4 +1,4 @@
-//! ! Clients that favor one replica can neither cause the replacement of honest leaders nor delay others.
+//! Clients that favor one replica can neither cause the replacement of honest leaders nor delay others.
 
 use crate::common::config;
 use crate::common::network::Letter;

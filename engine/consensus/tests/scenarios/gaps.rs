@@ -1,4 +1,4 @@
-//! ! Lost messages, and replicas that are disconnected for a while.
+//! Lost messages, and replicas that are disconnected for a while.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;

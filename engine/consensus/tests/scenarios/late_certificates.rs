@@ -1,4 +1,4 @@
-//! ! A faulty leader certifies its block with the votes of two others and keeps the certificate. It shows the
+//! A faulty leader certifies its block with the votes of two others and keeps the certificate. It shows the
 //! certificate to one honest replica at the worst time, or that replica learns it just before the others time out. All
 //! links are nearly as slow as `max_delay_ms` allows, and no message is lost.
 

@@ -1,4 +1,4 @@
-//! ! Clusters with little or no load.
+//! Clusters with little or no load.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};

@@ -1,4 +1,4 @@
-//! ! A replica assembles timeout certificates from genuine timeouts and a false one of its own, and shows them earlier
+//! A replica assembles timeout certificates from genuine timeouts and a false one of its own, and shows them earlier
 //! than anyone else.
 
 use crate::common::config;
@@ -29,7 +29,8 @@ const CUT: Duration = Duration::from_millis(150);
 const PATIENCE: u32 = 20;
 
 crate::for_every_protocol! {
-    /// Such certificates delay no replica, whatever message carries them and however short the liar's links are.
+    /// Such certificates delay no replica, regardless of the message that carries them and of the length of the liar's
+    /// links.
     poisoned_timeout_certificates_delay_no_replica,
     /// A genuine timeout certificate moves no replica to the next view without the certificate that its timeouts
     /// report.

@@ -1,4 +1,4 @@
-//! ! The replicas that `reputation` allows to lead while all of them vote.
+//! The replicas that `reputation` allows to lead while all of them vote.
 
 use crate::common::config;
 use crate::common::play::Viewed;
@@ -9,10 +9,10 @@ use quorate_types::{ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Longer than the blocks take that `reputation` looks back on.
+/// Longer than it takes to commit the blocks that `reputation` considers.
 const AWAY: Duration = Duration::from_millis(2000);
 /// Time after the return within which the replica must lead again: long enough to catch up, and for the replica's
-/// failed views to leave the blocks that `reputation` looks back on.
+/// failed views to leave the blocks that `reputation` considers.
 const RETURN: Duration = Duration::from_millis(2000);
 const VIEW_TIMEOUT_MS: u64 = 100;
 

@@ -1,4 +1,4 @@
-//! ! Replicas that disseminate the bundles of their clients: the needs of a client, and the delays that a Byzantine
+//! Replicas that disseminate the bundles of their clients: the needs of a client, and the delays that a Byzantine
 //! spreader can cause.
 
 use crate::common::config;

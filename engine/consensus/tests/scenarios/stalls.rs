@@ -1,4 +1,4 @@
-//! ! Clusters that can or cannot commit with silent replicas, and the configuration check that predicts it.
+//! Clusters that can or cannot commit with silent replicas, and the configuration check that predicts it.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};

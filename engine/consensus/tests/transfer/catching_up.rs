@@ -1,4 +1,4 @@
-//! ! One replica was away for too long.
+//! One replica was away for too long.
 
 use super::*;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};

@@ -1,4 +1,4 @@
-//! ! Recovery from the state of a checkpoint when the blocks in between are no longer kept: under every protocol, with
+//! Recovery from the state of a checkpoint when the blocks in between are no longer kept: under every protocol, with
 //! Byzantine peers, and across restarts.
 
 mod catching_up;

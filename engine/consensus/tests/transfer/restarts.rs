@@ -1,4 +1,4 @@
-//! ! A replica that has adopted a state is restarted: immediately, or before or while its journal records the adoption.
+//! A replica that has adopted a state is restarted: immediately, or before or while its journal records the adoption.
 
 use super::*;
 use quorate_types::View;

@@ -72,8 +72,8 @@ pub trait Carrier: Send + Sync {
 pub trait Association: Send + Sync {
     fn profile(&self) -> &TransportProfile;
 
-    /// Returns whether votes between replicas may be lost or overtake other frames, whatever the profile promises for
-    /// frames in general.
+    /// Returns whether votes between replicas may be lost or overtake other frames, regardless of the guarantees of the
+    /// profile for other frames.
     fn loses_votes(&self, _settings: &WireSettings) -> bool {
         false
     }

@@ -2,10 +2,10 @@
 //!
 //! A field of a type that derives `JsonSchema` is the only declaration of its key: the doc comment is the description
 //! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds what else is
-//! known of the key: `"x-flag" = Flag::under(..)` gives it a flag, `"x-with" = With::one(..)` names the values of another
-//! key with which it, or each key of its table, has an effect. Values that must be equal on all replicas have `"x-cluster" = true`, or `"x-cluster" = "shown"` if
-//! connecting compares them by itself; those that a replica reports besides have `"x-reported" = true`
-//! ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
+//! known of the key: `"x-flag" = Flag::under(..)` gives it a flag, `"x-with" = With::one(..)` names the values of
+//! another key with which it, or each key of its table, has an effect. Values that must be equal on all replicas have
+//! `"x-cluster" = true`, or `"x-cluster" = "shown"` if connecting compares them by itself; those that a replica reports
+//! in addition have `"x-reported" = true` ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
 
 mod document;
 mod effect;

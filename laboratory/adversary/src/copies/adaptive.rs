@@ -1,11 +1,11 @@
-//! Estimate of how many messages links lose, from what arrives, and the copies that make up for it ([ADR
-//! 076](../../../../docs/adr/076-a-remedy-that-follows-the-loss.md)).
+//! Estimates the loss rate of links from the received messages, and chooses the number of copies that makes up for it
+//! ([ADR 076](../../../../docs/adr/076-a-remedy-that-follows-the-loss.md)).
 //!
-//! A replica that sends COMMIT for a slot has sent PREPARE for it. So the fraction of PREPAREs that are here, among the
-//! slots in which the same peer's COMMIT is here, estimates the chance that one of that peer's messages arrives,
-//! without bias: both took the same link, and nothing else decides which slots are counted. With copies, what counts is
-//! the number of copies of the PREPARE that arrived, of those sent. The largest number seen of one message is taken as
-//! the number sent.
+//! A replica that sends COMMIT for a slot has sent PREPARE for it. So among the slots with a received COMMIT of a peer,
+//! the fraction with a received PREPARE is an unbiased estimate of the probability that this peer's messages arrive:
+//! both took the same link, and nothing else decides which slots are counted. With copies, the fraction is received
+//! copies of PREPARE over sent ones. The largest number of copies received of one message is assumed to be the number
+//! sent.
 
 use quorate_types::{Domain, Height, Quorum, ReplicaId, Subject, View};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ impl Copies {
 
 /// Slots whose messages are judged together.
 const BLOCK_SLOTS: u64 = 16;
-/// Number of the last blocks of each peer that the estimate rests on.
+/// Number of blocks of each peer on which the estimate is based.
 const MAX_BLOCKS: usize = 4;
 /// Fraction of slots that should be decided by f+1 replicas whose replies arrive, without any repair.
 pub const MIN_SUCCESS: f64 = 0.99;
@@ -38,10 +38,10 @@ pub const MIN_SUCCESS: f64 = 0.99;
 const MAX_COPIES: usize = 2;
 /// Maximum number of copies of PRE-PREPARE.
 const MAX_PRE_PREPARE_COPIES: usize = 4;
-/// Fewer copies are tried only if they would be enough even at a loss that is higher by this factor and this much.
+/// Fewer copies are tried only if they would suffice even at the estimated loss times this factor plus this much.
 const MARGIN_FACTOR: f64 = 2.0;
 const MARGIN: f64 = 0.01;
-/// Number of blocks in a row after which fewer copies would have been enough by that margin.
+/// Number of consecutive blocks after which fewer copies must have sufficed with that margin.
 const CALM_BLOCKS: u32 = 4;
 
 /// Copies of PREPARE and COMMIT that a peer's slots showed.
@@ -73,7 +73,7 @@ impl Peer {
         self.block = next;
         let most = |slots: &[Seen]| slots.iter().map(|seen| seen.prepares.max(seen.commits)).max().unwrap_or(0);
         let (early, late) = seen.split_at(seen.len() / 2);
-        // A peer that changed its number of copies meanwhile would look like one that loses many.
+        // A peer that changed its number of copies meanwhile would appear to lose many.
         if most(early) > 0 && most(late) > 0 && most(early) != most(late) {
             return false;
         }
@@ -102,17 +102,17 @@ pub struct AdaptiveCopies {
     quorum: Quorum,
     view: View,
     peers: Vec<Peer>,
-    /// Copies that are sent in any case.
+    /// Minimum number of copies.
     least: Copies,
     chosen: Copies,
     /// Last block for which copies were chosen.
     judged: u64,
-    /// Blocks in a row after which fewer copies would have been enough.
+    /// Consecutive blocks for which fewer copies would have sufficed.
     calm: u32,
 }
 
 impl AdaptiveCopies {
-    /// Creates an estimate that knows nothing yet, and never chooses fewer copies than `least`.
+    /// Creates an estimate without samples, which never chooses fewer copies than `least`.
     pub fn new(quorum: Quorum, least: Copies) -> AdaptiveCopies {
         AdaptiveCopies {
             quorum,
@@ -171,7 +171,7 @@ impl AdaptiveCopies {
     }
 
     /// Returns the estimated loss of one message; `None` without any sample. The f highest and the f lowest peers do
-    /// not count if there are others: faulty peers may send what they like.
+    /// not count if there are others, because faulty peers may send anything.
     pub fn loss(&self) -> Option<f64> {
         let mut losses: Vec<f64> = self.peers.iter().filter_map(Peer::loss).collect();
         losses.sort_by(f64::total_cmp);
@@ -180,7 +180,7 @@ impl AdaptiveCopies {
         (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
     }
 
-    /// Chooses more copies as soon as those in force are too few, and fewer only with a margin.
+    /// Chooses more copies as soon as the present number is too small, and fewer only with a margin.
     fn choose(&mut self) {
         let Some(loss) = self.loss() else { return };
         let needed = enough(self.quorum, loss);
@@ -202,7 +202,7 @@ fn cost(copies: Copies) -> (usize, usize, usize) {
     (copies.all, copies.pre_prepare + copies.replies, copies.pre_prepare)
 }
 
-/// Returns the fewest copies with which a slot succeeds often enough, or else the most that are ever chosen.
+/// Returns the fewest copies with which a slot succeeds often enough, or else the maximum.
 pub fn enough(quorum: Quorum, loss: f64) -> Copies {
     let most = Copies { pre_prepare: MAX_PRE_PREPARE_COPIES, all: MAX_COPIES, replies: MAX_COPIES };
     let mut choices = Vec::new();

@@ -2,7 +2,7 @@
 //! 075](../../../../docs/adr/075-the-three-phases-and-copies.md)).
 //!
 //! A [`Copier`] stands between any replica and its host, as a [Byzantine behaviour](crate::byzantine) does. The replica
-//! knows nothing of it.
+//! is unaware of it.
 
 pub mod adaptive;
 mod rules;

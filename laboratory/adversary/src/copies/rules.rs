@@ -1,4 +1,4 @@
-//! Which messages are copied, as a configuration says it.
+//! Configuration of the copies of messages.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::settings::{Flag, REPRODUCTION};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 pub const MAX_REPETITIONS: usize = 16;
 
 choice!(
-    /// What a replica does about links that lose messages.
+    /// Remedy for links that lose messages.
     #[derive(Default)]
     Remedy, "remedy",
-    /// Nothing beyond the copies that are set.
+    /// Only the configured copies.
     #[default]
     None = "none",
     /// PBFT: estimates the loss from the votes that arrive, and sends as many copies as the three phases then need.
@@ -25,19 +25,19 @@ choice!(
 #[serde(deny_unknown_fields, default)]
 pub struct CopyRules {
     /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
-    /// messages; at least `repeat`, whatever is set here.
+    /// messages; `repeat` if that is more.
     #[schemars(range(max = MAX_REPETITIONS))]
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     #[serde(alias = "repeat_pre_prepare")]
     pub pre_prepare_repeat: usize,
     /// Number of copies that a replica sends of each message of the protocol and of each reply, besides the first, for
-    /// links that lose messages. What replicas ask each other for is not copied: they ask again.
+    /// links that lose messages. Answers to requests are not copied, because the requests are repeated.
     #[schemars(range(max = MAX_REPETITIONS))]
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     pub repeat: usize,
-    /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
-    /// arrive, and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed
-    /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2.
+    /// PBFT: remedy for links that lose messages. `adaptive`: a replica estimates the loss from the votes that arrive,
+    /// and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed at
+    /// once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2.
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).rare()))]
     pub remedy: Remedy,
 }

@@ -67,9 +67,9 @@ type Division = (Vec<InstanceSet>, Vec<(u8, u8)>);
 struct Choices {
     leaders: usize,
     divisions: Vec<Division>,
-    /// Renamed division, by renaming and division.
+    /// Image of each division (inner index) under each renaming (outer index).
     renamed: Vec<Vec<u32>>,
-    /// Renamed leader, by renaming and leader.
+    /// Image of each leader (inner index) under each renaming (outer index).
     renamed_leaders: Vec<Vec<u16>>,
 }
 

@@ -159,8 +159,8 @@ fn pinned_ping_pong() -> io::Result<(Duration, Duration)> {
     Ok(((sent + answered) / (2 * PINGS), wall / (2 * PINGS)))
 }
 
-/// Measures the work of others on each core: periods in which a thread that never waits does not run. The slice is the
-/// kernel's; the kernel does not publish the time between two balancings, which is [`BALANCE_US`].
+/// Measures the work of other threads on each core: periods in which a thread that never waits does not run. The time
+/// slice comes from the kernel. The kernel does not publish its balancing interval, so that is [`BALANCE_US`].
 pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
     let cores = affinity::available().max(1);
     let spinning: Vec<_> = (0..cores).map(|core| thread::spawn(move || gaps(core))).collect();

@@ -39,7 +39,7 @@ record! {
         pub verify_single: Option<f64> ["us"],
         /// Ed25519 signatures verified several at once by one equation: votes, certificates, clients' bundles.
         pub verify_batch: Option<f64> ["us"],
-        /// BLS votes aggregated and verified once, with their certificate, and other replicas' certificates.
+        /// BLS aggregates: the votes of a quorum, aggregated and verified once, and the certificates of other replicas.
         pub verify_aggregate: Option<f64> ["us"],
         /// MACs computed and verified: on votes, bundles and replies.
         pub mac: Option<f64> ["us"],

@@ -67,7 +67,7 @@ record! {
     }
 }
 
-/// Shape of scenarios.
+/// Parameters that define the space of scenarios.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ShapeResult {
     /// Number of replicas, n.

@@ -65,7 +65,7 @@ pub enum FaultSpec {
         /// Drift in parts per million; negative if the clock is slow.
         ppm: f64,
     },
-    /// A replica's wall clock is wrong, which blocks get their times from. Its timers are right.
+    /// A replica's wall clock, from which its blocks get their times, is wrong. Its timers are right.
     Skew {
         at_ms: f64,
         for_ms: f64,

@@ -69,7 +69,7 @@ struct Thread {
 /// A thread's share of the cores, as in the kernel's `/proc/PID/schedstat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shares {
-    /// Time for which it had a core.
+    /// CPU time.
     pub ran: Duration,
     /// Time for which it had work and waited for a core.
     pub waited: Duration,

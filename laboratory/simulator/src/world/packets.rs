@@ -66,7 +66,7 @@ struct Connection<M> {
     /// Frames of the accepting end that wait for its half, with their lanes.
     waiting: VecDeque<(Bytes, Lane)>,
     waiting_bytes: usize,
-    /// Parcels of the lower and of the higher endpoint that are in flight.
+    /// Parcels in flight, of the lower and of the higher endpoint.
     parcels: [BTreeMap<u64, Parcel<M>>; 2],
     next: [u64; 2],
 }

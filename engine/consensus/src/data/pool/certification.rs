@@ -13,7 +13,7 @@ const IS_HERE: &str = "an uncertified bundle is in the pool";
 pub(super) struct Uncertified {
     /// Source from which it will be proposed.
     source: Source,
-    /// Number of sweeps before it arrived.
+    /// Sweep count of the pool when it arrived.
     sweeps: u64,
 }
 

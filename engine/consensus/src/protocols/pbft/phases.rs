@@ -259,7 +259,7 @@ impl PhasesEngine {
         }
     }
 
-    /// Sends PREPARE for the block that the primary assigned to a slot, once its commands are here.
+    /// Sends PREPARE for the block that the primary assigned to a slot, once its commands have arrived.
     fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
         let Some(entry) = self.slots.get_mut(&slot).filter(|entry| entry.endorsed && !entry.prepare_cast) else {
             return;

@@ -318,7 +318,7 @@ impl<F: Family> Views<F> {
             turn.out.arm(Timer::Batch, time);
         }
         turn.offer(block.clone(), turn.parts.me);
-        // After a restart the block may already be here: the journal can hold the block without the record of its
+        // After a restart the block may be stored already: the journal can hold the block without the record of its
         // proposal.
         turn.parts.store.follow(block.digest());
         let pending = turn.parts.store.pool.pending_commands();

@@ -1,4 +1,4 @@
-//! ! Protocols in which the leader of each view proposes one block on top of a certificate, and the replicas vote on
+//! Protocols in which the leader of each view proposes one block on top of a certificate, and the replicas vote on
 //! it.
 //!
 //! The [`engine`] changes views, proposes, votes for proposals, times out and helps lagging replicas catch up. A

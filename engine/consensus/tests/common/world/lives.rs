@@ -1,4 +1,4 @@
-//! ! Crashes and restarts of replicas, and the resulting state of their journals.
+//! Crashes and restarts of replicas, and the resulting state of their journals.
 
 use super::states::States;
 use super::{Happening, Node, World};

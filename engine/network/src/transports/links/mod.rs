@@ -71,9 +71,9 @@ pub struct LinkState {
     pub bytes_written: u64,
     /// A client's share of the common budgets.
     pub share: Share,
-    /// Progress of an incomplete frame.
+    /// Time for which an incomplete frame has made no progress.
     pub partial: Stuck,
-    /// Progress of the queue.
+    /// Time for which the queue has made no progress.
     pub stalled: Stuck,
     /// Whether it is in the list of links with something to write.
     pub dirty: bool,

@@ -95,7 +95,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits until there are events or the time has passed, to the kernel's timer slack of about 50 microseconds.
+    /// Waits for events, at most for this time. The kernel's timer slack adds about 50 microseconds.
     fn wait_precisely(&self, time: Duration) -> io::Result<()> {
         let mut descriptor = libc::pollfd { fd: self.others.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };

@@ -300,11 +300,11 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Hook(Bug::ParentUncertified))
         .breaks(Property::Agreement, SimpleMoonshot, chains::uncertified_parent)
         .found_by(&[(Hunt::Twins, 50)]),
-    exhibit(37, "a", "a view change for codes carries over what a claim for a higher view opposes")
+    exhibit(37, "a", "a view change for MACs carries over a block that a claim for a higher view opposes")
         .source("Castro and Liskov, TOCS 2002, section 4.5, condition A1")
         .mutant(Mutant::Rule(Rule::OpposedCarriedOver))
         .breaks(Property::Agreement, PbftMac, claims::opposed_claim),
-    exhibit(37, "b", "a view change for codes carries over what a single replica claims")
+    exhibit(37, "b", "a view change for MACs carries over a block that a single replica claims")
         .source("Castro and Liskov, TOCS 2002, section 4.5, condition A2")
         .mutant(Mutant::Rule(Rule::ClaimBelieved))
         .breaks(Property::Agreement, PbftMac, claims::invented_claim),

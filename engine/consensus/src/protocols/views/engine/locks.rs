@@ -1,4 +1,4 @@
-//! ! Locks in protocols whose leaders wait after timeouts until they know the highest lock of any honest replica
+//! Locks in protocols whose leaders wait after timeouts until they know the highest lock of any honest replica
 //! ([`Facts::awaited_delays`](crate::facts::Facts::awaited_delays)).
 //!
 //! Suppose an honest leader enters a view v by timeouts at time t, and no message takes longer than Δ. At least f+1

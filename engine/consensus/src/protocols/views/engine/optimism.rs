@@ -1,4 +1,4 @@
-//! ! Optimistic proposals: the leader of the next view extends the block that it has just voted for in the current
+//! Optimistic proposals: the leader of the next view extends the block that it has just voted for in the current
 //! view.
 //!
 //! Such a proposal is valid if its parent is certified in the preceding view. Otherwise the leader proposes again once

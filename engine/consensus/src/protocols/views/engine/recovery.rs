@@ -1,4 +1,4 @@
-//! ! Recovery into a view after a restart.
+//! Recovery into a view after a restart.
 //!
 //! The journal holds every certificate on which a statement of this replica was based: the highest certificate, and the
 //! certificate that began its view, which may be of timeouts. The replica therefore restarts in a view no lower than
