@@ -1,12 +1,14 @@
 //! Replicas whose frames did not count.
 
 use quorate_types::ReplicaId;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Replicas with a frame that did not count because it was no reply or not authentic, with the reason of the first such
 /// frame.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Distrusted(BTreeMap<ReplicaId, String>);
 
 impl Distrusted {

@@ -3,7 +3,7 @@
 //!
 //! [`LoadCore`] decides what to send and when. It is pure: each step receives the time. [`LoadGenerator`] adds a clock
 //! and a transport, and measures the cost of its thread, so that a harness can detect whether the client was the
-//! bottleneck. A simulator splits a load over several machines, starts the parts together, and merges their reports.
+//! bottleneck. A load can be split over several machines, whose parts start together and whose reports are merged.
 
 mod commits;
 mod core;
@@ -20,7 +20,7 @@ mod throttle;
 mod usage;
 
 pub use self::core::{LoadCore, Stage};
-pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
+pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress, STAGES};
 pub use histogram::Counts;
 pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS, USUAL_BURST};
 pub use pace::Pace;

@@ -30,7 +30,7 @@ use quorate_types::{
     Bundle, ClientRequest, Difference, Digest, Dissemination, Height, Parameters, Quorum, ReplicaId, ReplicaReply,
     ReplyMode, Results, Signers, Time, encode_message,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
@@ -101,7 +101,7 @@ pub struct Accepted<T> {
 }
 
 /// Counters of a session since its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SessionCounters {
     pub submitted: u64,
     pub accepted: u64,

@@ -11,7 +11,7 @@ use quorate_types::limits::SEQUENCE_STRIDE;
 use quorate_types::{ClusterId, Quorum, ReplicaId};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Maximum number of attempts, a tenth of a second apart, before a test fails.
@@ -280,6 +280,29 @@ fn a_load_on_an_absent_quorum_is_an_error() {
     let load = LoadGenerator::new(transport, identity, session, options, workload, SECOND / 5).unwrap();
     let error = load.run().unwrap_err();
     assert!(matches!(&error, LoadError::Unreachable { needed: 3, .. }), "{error}");
+}
+
+#[test]
+fn a_load_that_joins_others_waits_for_the_common_begin() {
+    let cluster = EchoCluster::start(&[Manner::Honest; 4]);
+    let options = LoadOptions { duration: SECOND, ..options(LoadMode::Closed { outstanding: 10 }, 20) };
+    let load = generator(&cluster, cluster.config.session().unwrap(), options, 16).joining_others();
+    let handle = load.handle();
+    let load = std::thread::spawn(move || load.run());
+    let is_ready = |_: &usize| {
+        std::thread::sleep(SECOND / 10);
+        handle.progress().stage == "ready"
+    };
+    assert!((0..LOOKS).any(|look| is_ready(&look)), "{:?}", handle.progress());
+    let json = serde_json::to_string(&handle.progress()).unwrap();
+    assert_eq!(serde_json::from_str::<LoadProgress>(&json).unwrap(), handle.progress());
+    std::thread::sleep(SECOND / 2);
+    assert_eq!((handle.progress().stage, handle.progress().completed), ("ready", 0));
+    let begin = Instant::now() + SECOND / 2;
+    handle.begin_at(begin, Duration::ZERO);
+    let report = load.join().unwrap().unwrap();
+    assert!(begin.elapsed() >= report.warmup + report.window, "it began in time");
+    balanced(&report);
 }
 
 /// The connect timeout is an hour, against replicas that are absent or never report their height.

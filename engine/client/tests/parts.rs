@@ -119,6 +119,21 @@ fn merged_reports_count_every_command_once() {
     assert_eq!(LoadReport::merged(&reports[..1], &whole, MILLISECOND).longest_gap, reports[0].longest_gap);
 }
 
+/// Machines send their reports as JSON.
+#[test]
+fn reports_survive_json() {
+    let whole = LoadOptions { clients: 2, samples: 20, steps: Vec::new(), ..open(300.0) };
+    let parts = whole.split(&[1, 1]).into_iter().zip(0..);
+    let reports: Vec<LoadReport> = parts.map(|(part, number)| run(part, number, MILLISECOND * 7)).collect();
+    let json = serde_json::to_string(&reports).unwrap();
+    let read: Vec<LoadReport> = serde_json::from_str(&json).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), json);
+    let [before, after] = [&reports, &read].map(|reports| LoadReport::merged(reports, &whole, MILLISECOND));
+    assert_eq!(before.latency_us, after.latency_us);
+    assert_eq!((before.commit_us, before.schedule_lag_us), (after.commit_us, after.schedule_lag_us));
+    assert_eq!((before.seconds, before.samples), (after.seconds, after.samples));
+}
+
 /// The parts send one millisecond apart.
 #[test]
 fn parts_of_an_open_loop_take_turns() {

@@ -15,7 +15,8 @@ use quorate_crypto::{ClientIdentity, ReplyVerifier};
 use quorate_network::transports::{Event, Remote, Transport};
 use quorate_types::parameters::list;
 use quorate_types::{Difference, Lane, ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -62,10 +63,11 @@ pub enum LoadError {
 }
 
 /// Progress of a load, updated every [`PROGRESS_INTERVAL`] and at each change of stage.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LoadProgress {
-    /// `connect`, `preload`, `warmup`, `measure`, `drain` or `done`.
-    pub stage: &'static str,
+    /// `connect`, `preload`, `ready`, `warmup`, `measure`, `drain` or `done`. A load is `ready` if it waits for others.
+    #[serde(deserialize_with = "known_stage")]
+    pub stage: StageName,
     /// Time since the start of the load, after the preload.
     pub elapsed: Duration,
     /// Preload commands sent so far.
@@ -91,12 +93,30 @@ pub struct LoadProgress {
     pub connected: usize,
 }
 
+/// Name of a stage of a load. An alias, because a derived `Deserialize` would borrow a `&'static str` from its input.
+pub type StageName = &'static str;
+
+/// Stages of a load, in their order.
+pub const STAGES: [StageName; 7] = ["connect", "preload", READY, "warmup", "measure", "drain", "done"];
+/// Stage of a load that waits for others.
+const READY: &str = "ready";
+
+fn known_stage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StageName, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = STAGES.into_iter().find(|stage| *stage == name);
+    known.ok_or_else(|| D::Error::custom(format!("`{name}` is no stage of a load")))
+}
+
+/// Start of a load that waits for others, and the delay of its first command in an open loop.
+type Begin = (Instant, Duration);
+
 /// Handle to watch and stop a load from another thread.
 #[derive(Clone)]
 pub struct LoadHandle {
     stop: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     progress: Arc<Mutex<LoadProgress>>,
+    begin: Arc<Mutex<Option<Begin>>>,
 }
 
 impl LoadHandle {
@@ -108,6 +128,16 @@ impl LoadHandle {
     /// Ends the load at once, without a report.
     pub fn abandon(&self) {
         self.abandon.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets the start of a load that [waits for others](LoadGenerator::joining_others). In an open loop, its commands
+    /// are due `offset` later, so that machines of the same rate do not send at the same times.
+    pub fn begin_at(&self, at: Instant, offset: Duration) {
+        *self.begin.lock().expect("nothing panics while it holds this lock") = Some((at, offset));
+    }
+
+    fn begins(&self) -> Option<Begin> {
+        *self.begin.lock().expect("nothing panics while it holds this lock")
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -140,6 +170,8 @@ pub struct LoadGenerator {
     outgoing: Vec<Outgoing>,
     /// Maximum length of a frame, in bytes, once it is known.
     frame_limit: Option<usize>,
+    /// Whether the load waits for others after its preload.
+    is_held: bool,
 }
 
 impl LoadGenerator {
@@ -168,6 +200,7 @@ impl LoadGenerator {
                 stop: Arc::default(),
                 abandon: Arc::default(),
                 progress: Arc::new(Mutex::new(progress)),
+                begin: Arc::default(),
             },
             clock: Instant::now(),
             log: ReachLog::default(),
@@ -178,6 +211,7 @@ impl LoadGenerator {
             events: Vec::new(),
             outgoing: Vec::new(),
             frame_limit: None,
+            is_held: false,
         })
     }
 
@@ -185,6 +219,13 @@ impl LoadGenerator {
     pub fn comparing(mut self, config: &ClientConfig) -> LoadGenerator {
         self.core.compare(config);
         LoadGenerator { log: ReachLog::of(config), ..self }
+    }
+
+    /// Makes this one of several loads that start together. After its preload it is `ready`, and waits for
+    /// [`LoadHandle::begin_at`]. Its report can be [merged](LoadReport::merged) with the others'.
+    pub fn joining_others(mut self) -> LoadGenerator {
+        self.core.join_others();
+        LoadGenerator { is_held: true, ..self }
     }
 
     /// Counts only replies with an authenticator that the verifier accepts.
@@ -225,6 +266,7 @@ impl LoadGenerator {
             if self.handle.stop.load(Ordering::Relaxed) {
                 self.core.stop(now);
             }
+            self.begin_with_others();
             self.core.step(now, &mut self.outgoing);
             self.check_lengths()?;
             self.send();
@@ -235,9 +277,26 @@ impl LoadGenerator {
             }
             match self.core.stage() {
                 Stage::Done => return Ok(self.report(now, edges)),
-                Stage::Preload if now >= Time(0) + self.preload_timeout => return Err(self.preload_failed()),
+                Stage::Preload if now >= Time(0) + self.preload_timeout && !self.is_ready() => {
+                    return Err(self.preload_failed());
+                }
                 _ => self.wait(now)?,
             }
+        }
+    }
+
+    /// Returns whether the load waits for others.
+    fn is_ready(&self) -> bool {
+        self.is_held && self.core.is_preloaded()
+    }
+
+    /// Begins the load if it waits for others and its start is due.
+    fn begin_with_others(&mut self) {
+        let due = self.handle.begins().filter(|(at, _)| self.is_ready() && *at <= Instant::now());
+        if let Some((at, offset)) = due {
+            let start = Time(at.saturating_duration_since(self.clock).as_nanos() as u64);
+            self.core.begin(start, offset);
+            self.is_held = false;
         }
     }
 
@@ -334,7 +393,7 @@ impl LoadGenerator {
 
     /// Flushes the connections, and waits for replies until the next step is due.
     fn wait(&mut self, now: Time) -> io::Result<()> {
-        match self.core.pause(now) {
+        match self.until_begin().unwrap_or_else(|| self.core.pause(now)) {
             Pause::Poll(timeout) => self.transport.poll(Some(timeout), &mut self.events),
             Pause::Sleep(time) => {
                 self.transport.poll(Some(Duration::ZERO), &mut self.events)?;
@@ -346,10 +405,17 @@ impl LoadGenerator {
         }
     }
 
+    /// Returns the wait of a load that waits for others; `None` if it does not.
+    fn until_begin(&self) -> Option<Pause> {
+        let ready = self.is_ready();
+        let left = self.handle.begins().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        ready.then(|| Pause::Poll(left.unwrap_or(PROGRESS_INTERVAL).min(PROGRESS_INTERVAL)))
+    }
+
     fn update_progress(&mut self, now: Time) {
         let bundles = self.core.bundles();
         let mut progress = LoadProgress {
-            stage: stage_name(self.core.stage()),
+            stage: if self.is_ready() { READY } else { stage_name(self.core.stage()) },
             preloaded: self.core.preloaded(),
             in_flight: self.core.in_flight(),
             retries: bundles.retries,

@@ -2,6 +2,7 @@
 
 use crate::load::samples::MAX_SAMPLES;
 use quorate_types::limits::MAX_BUNDLE_COMMANDS;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -58,7 +59,7 @@ pub struct LoadOptions {
 }
 
 /// Part of the measured window with its own pace.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LoadStep {
     pub lasts: Duration,
     /// Pace at the start: commands per second of all clients (open loop), or unanswered commands of each (closed loop).

@@ -2,7 +2,7 @@
 
 use crate::distrust::Distrusted;
 use crate::load::commits::Commits;
-use crate::load::histogram::{Counts, counts, microseconds};
+use crate::load::histogram::{AsCounts, AsOptionalCounts, Counts, counts, microseconds};
 use crate::load::options::LoadStep;
 use crate::load::replies::ReplyCounts;
 use crate::load::samples::{Reservoir, Sample};
@@ -10,6 +10,7 @@ use crate::load::usage::Usage;
 use crate::session::SessionCounters;
 use hdrhistogram::Histogram;
 use quorate_types::{Digest, Time};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Length of one interval of the throughput over time.
@@ -19,15 +20,17 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Latencies are for commands with an intended send time in the measured window. An unanswered command counts with its
 /// age at the end of the run, which is a lower bound on its latency. Throughput counts the commands answered in the
 /// window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Length of the measured window, which is shorter than configured if the load was stopped.
     pub window: Duration,
     /// Time from the start of the load to the start of the window.
     pub warmup: Duration,
+    #[serde(with = "AsCounts")]
     pub latency_us: Histogram<u64>,
     /// Open loop: delay from the intended to the actual send time, in microseconds, of commands due in the window.
     /// `None` in a closed loop.
+    #[serde(with = "AsOptionalCounts")]
     pub schedule_lag_us: Option<Histogram<u64>>,
     /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain. The first
     /// interval is shorter if the warm-up is not a multiple of the interval, so that the window begins with a whole
@@ -40,6 +43,7 @@ pub struct LoadReport {
     /// the load is one of several.
     pub second_counts: Vec<Counts>,
     /// Latency from the intended send time to the commit at one replica, in microseconds; `None` if not recorded.
+    #[serde(with = "AsOptionalCounts")]
     pub commit_us: Option<Histogram<u64>>,
     /// One entry for each step of the load.
     pub steps: Vec<StepReport>,
@@ -89,7 +93,7 @@ pub struct LoadReport {
 }
 
 /// Measurements of one step of a load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepReport {
     pub step: LoadStep,
     /// From the start of the window.
@@ -97,6 +101,7 @@ pub struct StepReport {
     /// From the start of the window; the last step ends with the window.
     pub ends: Duration,
     /// Latency of the commands due in this step.
+    #[serde(with = "AsCounts")]
     pub latency_us: Histogram<u64>,
     /// Commands executed, as reported by an answer in this step.
     pub completed: u64,

@@ -1,8 +1,9 @@
 //! Number of replicas that reply to each request, for loads that abandon requests.
 
-use crate::load::histogram::microseconds;
+use crate::load::histogram::{AsCounts, microseconds};
 use hdrhistogram::Histogram;
 use quorate_types::{Digest, Quorum, ReplicaId, Signers, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -20,11 +21,12 @@ pub struct RepliesCount {
 }
 
 /// Replies to the requests sent in the measured window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplyCounts {
     /// Number of requests by the number of replicas that replied before the request was abandoned, from 0 to n.
     pub by_replies: Vec<u64>,
     /// Time from sending a successful request to the (2f+1)-th reply, in microseconds.
+    #[serde(with = "AsCounts")]
     pub success_us: Histogram<u64>,
 }
 

@@ -3,6 +3,7 @@
 use quorate_types::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Maximum number of requests that a load samples. Each is a line of the result, and a point of a figure.
@@ -11,7 +12,7 @@ pub const MAX_SAMPLES: usize = 100_000;
 const SEED: u64 = 0x5a4d_504c;
 
 /// One request of the measured window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Intended send time, from the start of the measured window.
     pub intended: Duration,

@@ -2,10 +2,11 @@
 
 use quorate_network::transports::Counters;
 use quorate_types::meter::{self, Tallies};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Resources used by the load generator's thread and its connections since their start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub cpu: Duration,
     /// Time running or runnable; `None` if the kernel does not report it.

@@ -45,6 +45,7 @@ pub use write_queue::{STAGED_BYTES, WriteQueue};
 use crate::channels::RemoteIdentity;
 use bytes::Bytes;
 use quorate_types::{ClientId, Lane, ReplicaId};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -113,7 +114,7 @@ pub enum PathChange {
 }
 
 /// Counters since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Bytes passed to the operating system, framing included.
     pub bytes_sent: u64,
