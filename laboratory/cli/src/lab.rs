@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
 use crate::live::overwrite;
 use clap::{Args, Subcommand};
+use quorate_lab::bench;
 use quorate_lab::experiments::{Experiment, Instrument, Plan, Profile, Row};
 use quorate_lab::input;
 use quorate_lab::spec::choice;
@@ -81,6 +82,9 @@ pub struct RunArgs {
     /// shipped table].
     #[arg(long, value_name = "FILE|none")]
     costs: Option<String>,
+    /// Machines for the cells of the instrument `deployed`: a file as described in docs/HOSTS.md.
+    #[arg(long, value_name = "FILE.toml")]
+    hosts: Option<String>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -208,11 +212,14 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     let found = catalogue::find(&arguments.experiment)?;
     let chosen = chosen(arguments, found)?;
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    if let Some(hosts) = &arguments.hosts {
+        bench::read_hosts(Path::new(hosts))?;
+    }
     let costs = arguments.costs.clone().or_else(|| calibrated(&arguments.dir));
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
     let instruments = (!arguments.instrument.is_empty()).then(|| arguments.instrument.clone());
     let run = Run {
-        here: Here::new(program, COMMIT, costs)?,
+        here: Here { hosts: arguments.hosts.clone(), ..Here::new(program, COMMIT, costs)? },
         store: Store::at(&arguments.dir),
         profile: arguments.profile,
         instruments,

@@ -17,13 +17,13 @@ mod twins;
 
 use clap::{Args, Parser, Subcommand};
 use live::Live;
-use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
+use quorate_lab::bench::{self, BenchCommand, DeploymentOptions, EmulationOptions};
 use quorate_lab::model::ModelArgs;
 use quorate_lab::plan::PlanCommand;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
 use quorate_lab::spec::ClusterArgs;
-use quorate_lab::spec::{WorkloadKind, quote};
+use quorate_lab::spec::{Host, WorkloadKind, quote};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec};
@@ -31,12 +31,13 @@ use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
-use quorate_operator::node::NodeArgs;
+use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
 use quorate_operator::status::{self, StatusArgs};
 use quorate_operator::testnet::TestnetArgs;
 use quorate_operator::{Outcome, inspect, keys, node, output};
+use quorate_types::Fault;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -106,6 +107,9 @@ enum Command {
     /// Create, show, certify, encrypt and decrypt key files.
     #[command(after_help = keys::PASSPHRASES)]
     Keys(KeysArgs),
+    /// Run on a host of `bench --host deployed`, started by it over SSH: execute its orders from standard input.
+    #[command(hide = true)]
+    DeployedAgent,
     /// Write a shell's completions to standard output.
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
@@ -149,6 +153,7 @@ impl Command {
             | Command::Sim(_)
             | Command::Torture(_)
             | Command::Museum(_)
+            | Command::DeployedAgent
             | Command::Calibrate(_) => true,
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
@@ -167,8 +172,12 @@ impl Command {
 fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation, flame }) => {
-            run_bench(&spec, &emulation, flame.as_deref())
+        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation, deployment, flame }) => {
+            run_bench(&spec, &emulation, &deployment, flame.as_deref())
+        }
+        Command::DeployedAgent => {
+            keep_memory_secret()?;
+            Ok(bench::serve_deployed_agent()?)
         }
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
@@ -209,17 +218,35 @@ fn outputs_and(flame: Option<&str>, spec: &BenchSpec, inputs: &[&Path]) -> Resul
     Outputs::open(&results, &inputs)
 }
 
-fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>) -> Outcome {
-    let network = emulation.network.as_deref().map(Path::new);
+fn run_bench(
+    spec: &BenchSpec,
+    emulation: &EmulationOptions,
+    deployment: &DeploymentOptions,
+    flame: Option<&str>,
+) -> Outcome {
+    emulation.fit(spec)?;
+    deployment.fit(spec)?;
+    let files = [emulation.network.as_deref(), deployment.hosts.as_deref()];
+    let inputs: Vec<&Path> = files.into_iter().flatten().map(Path::new).collect();
+    if deployment.dry_run {
+        return output::say(&format!("{}\n", bench::dry_run(spec, deployment)?)).map_err(Into::into);
+    }
+    if flame.is_some() && spec.host == Host::Deployed {
+        let (what, help) = ("samples this machine only, and the replicas run on others", "leave it out");
+        return Err(Fault::<String>::new(flame::FLAG, what, help).into());
+    }
     if flame.is_some() {
         spec.validate()?;
         // Opens all outputs to detect unwritable ones; the run under `perf` opens its own again.
-        drop(outputs_and(flame, spec, network.as_slice())?);
+        drop(outputs_and(flame, spec, &inputs)?);
         return flame::run(Outputs::open(&[(flame::FLAG, flame)], &[])?);
     }
-    let outputs = outputs_of(spec, network.as_slice())?;
+    let outputs = outputs_of(spec, &inputs)?;
     let mut live = Live::new();
-    let result = bench::run_on(spec, emulation, &mut live);
+    let result = match spec.host {
+        Host::Deployed => bench::run_deployed(spec, deployment, &mut live),
+        _ => bench::run_on(spec, emulation, &mut live),
+    };
     live.clear();
     let result = result?;
     let shown = outputs.show(&result, &[]);

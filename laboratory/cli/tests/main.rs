@@ -7,6 +7,10 @@ mod client_commands;
 mod command_line;
 mod common;
 mod cuts;
+#[cfg(target_os = "linux")]
+mod deployed;
+#[cfg(target_os = "linux")]
+mod deployed_over_ssh;
 mod disk_trouble;
 mod documentation;
 mod embedding;

@@ -7,6 +7,7 @@ mod common;
 mod configuration;
 mod emulated;
 mod fidelity;
+mod hosts;
 mod loads;
 mod machines;
 mod misbehaviour;

@@ -4,7 +4,9 @@ use crate::flags::{self, Flags};
 use crate::formulas::{self, Formulas};
 use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
-use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
+use quorate_lab::bench::{
+    DeploymentOptions, EmulationOptions, emulation_obstacle, place_on_hosts, read_hosts, resolve,
+};
 use quorate_lab::experiments::{Cell, Instrument, Plan};
 use quorate_lab::figures::Outcome;
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
@@ -13,6 +15,7 @@ use quorate_lab::spec::{
 };
 use quorate_types::Fault;
 use quorate_types::text::quote;
+use std::path::Path;
 use std::time::Duration;
 
 /// Keys of `bench` and `sim` that an experiment cannot set: they name outputs, or are set by the runner.
@@ -23,6 +26,8 @@ const OF_THE_RUNNER: &[&str] = &["json", "report", "record", "record_limit_mb", 
 pub enum Call {
     /// `quorate bench`, with the network options of `--host emulated`.
     Bench(Box<BenchSpec>, EmulationOptions),
+    /// `quorate bench --host deployed`. Without hosts it cannot run.
+    Deployed(Box<BenchSpec>, DeploymentOptions),
     /// `quorate sim`.
     Sim(Box<BenchSpec>, SimOptions),
     /// `quorate twins run` or `quorate museum`.
@@ -33,6 +38,15 @@ pub enum Call {
 
 /// Expected time of a call without a load duration.
 const TYPICAL_TIME: Duration = Duration::from_secs(10);
+
+/// Files on which cells depend, besides those that they name.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Files<'a> {
+    /// Cost table of simulations that name none.
+    pub costs: Option<&'a str>,
+    /// Hosts of deployed cells.
+    pub hosts: Option<&'a str>,
+}
 
 /// Expected time to evaluate formulas.
 const FORMULAS_TIME: Duration = Duration::from_millis(300);
@@ -51,6 +65,7 @@ pub fn known(instrument: Instrument) -> Vec<String> {
         Instrument::Simulated => [bench, own_keys(&flags_of_sim())].concat(),
         Instrument::Scenarios => scenarios::keys(),
         Instrument::Analytical => formulas::keys(),
+        Instrument::Deployed => bench.into_iter().filter(|key| key != HOST).collect(),
         Instrument::Emulated => {
             let cluster = bench.into_iter().filter(|key| key != HOST);
             cluster.chain(own_keys(&flags_of_emulation())).collect()
@@ -73,20 +88,21 @@ fn own_keys(command: &Command) -> Vec<String> {
 }
 
 impl Call {
-    /// Returns the call for a cell, checked like the flags of the command. `costs` is the path of the cost table for
-    /// simulations that name none.
+    /// Returns the call for a cell, checked like the flags of the command.
     ///
     /// # Errors
     /// The place in the experiment file, the problem and the remedy.
-    pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
+    pub fn of(plan: &Plan, cell: &Cell, files: Files<'_>) -> Result<Call, Fault> {
         match cell.instrument {
             Instrument::Scenarios => Scenarios::of(plan, cell).map(Call::Scenarios),
             Instrument::Analytical => Formulas::of(plan, cell).map(Call::Formulas),
-            Instrument::Real | Instrument::Emulated | Instrument::Simulated => Call::of_cluster(plan, cell, costs),
+            Instrument::Real | Instrument::Emulated | Instrument::Deployed | Instrument::Simulated => {
+                Call::of_cluster(plan, cell, files)
+            }
         }
     }
 
-    fn of_cluster(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
+    fn of_cluster(plan: &Plan, cell: &Cell, files: Files<'_>) -> Result<Call, Fault> {
         let flags = if cell.instrument == Instrument::Emulated { EMULATION } else { SIM };
         let own = own_keys(&(flags.command)());
         let (mut of_host, mut of_bench, mut switches) = (toml::Table::new(), toml::Table::new(), toml::Table::new());
@@ -117,6 +133,13 @@ impl Call {
         if cell.instrument == Instrument::Real {
             return Ok(Call::Bench(Box::new(spec), EmulationOptions::default()));
         }
+        if cell.instrument == Instrument::Deployed {
+            spec.host = Host::Deployed;
+            let of = |hosts: &str| DeploymentOptions { hosts: Some(hosts.to_owned()), ..DeploymentOptions::default() };
+            // Everything but the hosts is checked without them, too.
+            of(files.hosts.unwrap_or_default()).fit(&spec).map_err(|error| blame(plan, cell, &of_bench, error))?;
+            return Ok(Call::Deployed(Box::new(spec), files.hosts.map(of).unwrap_or_default()));
+        }
         let (_, parsed) = flags.words_of(plan, cell, &of_host)?;
         let refused = |error| flags.refused(&plan.experiment.file, &error);
         if cell.instrument == Instrument::Emulated {
@@ -127,7 +150,7 @@ impl Call {
         }
         let mut options = SimOptions::from_arg_matches(&parsed).map_err(refused)?;
         if options.costs.is_none() {
-            options.costs = costs.map(str::to_owned);
+            options.costs = files.costs.map(str::to_owned);
         }
         sim_spec(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
         Ok(Call::Sim(Box::new(spec), options))
@@ -140,6 +163,7 @@ impl Call {
                 let lacks = spec.lacking_cores().map(|what| format!("--cores: {what}"));
                 lacks.or_else(|| emulation_obstacle().filter(|_| spec.host == Host::Emulated))
             }
+            Call::Deployed(spec, options) => obstacle_on_hosts(spec, options),
             Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle(),
         }
@@ -149,7 +173,7 @@ impl Call {
     pub fn repetition(&self, repetition: u32) -> Call {
         let mut call = self.clone();
         let seed = match &mut call {
-            Call::Bench(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
+            Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
             Call::Scenarios(scenarios) => &mut scenarios.seed,
             // Formulas have no randomness.
             Call::Formulas(_) => return call,
@@ -160,7 +184,7 @@ impl Call {
 
     pub fn seed(&self) -> u64 {
         match self {
-            Call::Bench(spec, _) | Call::Sim(spec, _) => spec.seed,
+            Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => spec.seed,
             Call::Scenarios(scenarios) => scenarios.seed,
             Call::Formulas(_) => 0,
         }
@@ -170,6 +194,7 @@ impl Call {
     pub fn arguments(&self) -> Vec<String> {
         match self {
             Call::Bench(spec, options) => [spec.arguments(), options.arguments()].concat(),
+            Call::Deployed(spec, options) => [spec.arguments(), options.arguments()].concat(),
             Call::Sim(spec, options) => {
                 let mut words = spec.arguments();
                 "sim".clone_into(&mut words[0]);
@@ -193,7 +218,7 @@ impl Call {
     /// If it is not the JSON of this command.
     pub fn outcome(&self, json: &str) -> serde_json::Result<Outcome> {
         Ok(match self {
-            Call::Bench(..) => Outcome::Bench(serde_json::from_str(json)?),
+            Call::Bench(..) | Call::Deployed(..) => Outcome::Bench(serde_json::from_str(json)?),
             Call::Sim(..) => Outcome::Sim(serde_json::from_str(json)?),
             Call::Scenarios(scenarios) if scenarios.is_museum => Outcome::Museum(serde_json::from_str(json)?),
             Call::Scenarios(_) => Outcome::Twins(serde_json::from_str(json)?),
@@ -205,11 +230,20 @@ impl Call {
     /// Returns the time under load, real or simulated; an estimate for scenarios.
     pub fn load_time(&self) -> Duration {
         match self {
-            Call::Bench(spec, _) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
+            Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => {
+                Duration::from(spec.warmup) + Duration::from(spec.duration)
+            }
             Call::Scenarios(_) => TYPICAL_TIME,
             Call::Formulas(_) => FORMULAS_TIME,
         }
     }
+}
+
+/// Returns the reason why a spec cannot run on the hosts; `None` if it may.
+fn obstacle_on_hosts(spec: &BenchSpec, options: &DeploymentOptions) -> Option<String> {
+    let Some(file) = &options.hosts else { return Some("there are no hosts; name them with --hosts".to_owned()) };
+    let placed = read_hosts(Path::new(file)).and_then(|hosts| place_on_hosts(&hosts, spec, file));
+    placed.err().map(|fault| fault.to_string())
 }
 
 /// Refuses a key that the experiment fixes and that has no effect, unless an axis or the instruments vary the key that
@@ -219,6 +253,7 @@ fn refuse_idle(plan: &Plan, cell: &Cell, spec: &BenchSpec) -> Result<(), Fault> 
     const OF_INSTRUMENTS: [&str; 2] = [HOST, "journal"];
     let spec = match cell.instrument {
         Instrument::Emulated => &BenchSpec { host: Host::Emulated, ..spec.clone() },
+        Instrument::Deployed => &BenchSpec { host: Host::Deployed, ..spec.clone() },
         _ => spec,
     };
     let varies = |key: &str| plan.varies(key) || OF_INSTRUMENTS.contains(&key) && plan.instruments.len() > 1;

@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::error::RunnerError;
+use quorate_lab::bench::DeploymentOptions;
 use quorate_lab::experiments::Surroundings;
 use quorate_lab::input;
 use quorate_lab::result::{Machine, version};
@@ -23,6 +24,8 @@ const SHOWN_DIGITS: usize = 16;
 const VIRTUAL: &str = "virtual time";
 /// Machine of analytical rows.
 const FORMULAS: &str = "formulas";
+/// Machines of deployed rows, which the hosts file among the inputs identifies.
+const HOSTS: &str = "hosts";
 /// Cost table in the program, which is identified by the build.
 const SHIPPED: &str = "shipped";
 /// Name of the cost table that is used by default.
@@ -38,6 +41,8 @@ pub struct Here {
     pub kernel: String,
     /// Path of the cost table for simulations that name none; `None` for the one in the program.
     pub costs: Option<String>,
+    /// Path of the hosts file for deployed cells.
+    pub hosts: Option<String>,
 }
 
 impl Here {
@@ -55,6 +60,7 @@ impl Here {
             kernel: machine.kernel,
             program,
             costs,
+            hosts: None,
         })
     }
 
@@ -64,7 +70,7 @@ impl Here {
     /// If a file named by the call cannot be read.
     pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
         let mut inputs: Vec<&Path> = Vec::new();
-        if let Call::Bench(spec, _) | Call::Sim(spec, _) = call
+        if let Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) = call
             && let WorkloadKind::File(path) = &spec.workload
         {
             inputs.push(path);
@@ -73,14 +79,18 @@ impl Here {
         let network = match call {
             Call::Bench(_, options) => options.network.as_deref(),
             Call::Sim(_, options) => Some(options.network.as_str()),
-            Call::Scenarios(_) | Call::Formulas(_) => None,
+            Call::Deployed(..) | Call::Scenarios(_) | Call::Formulas(_) => None,
         };
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
+        if let Call::Deployed(_, DeploymentOptions { hosts: Some(hosts), .. }) = call {
+            inputs.push(Path::new(hosts));
+        }
         let places = options.and_then(|options| options.clients_at.as_ref());
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
         let (machine, costs) = match options {
             None if matches!(call, Call::Formulas(_)) => (FORMULAS.to_owned(), String::new()),
+            None if matches!(call, Call::Deployed(..)) => (HOSTS.to_owned(), String::new()),
             None => (self.machine.clone(), String::new()),
             Some(options) => (VIRTUAL.to_owned(), name_of_costs(options.costs.as_deref())?),
         };

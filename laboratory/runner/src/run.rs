@@ -1,6 +1,6 @@
 //! Runs the cells of an experiment, one repetition after another, and repeats cells for undecided claims.
 
-use crate::call::{Call, known};
+use crate::call::{Call, Files, known};
 use crate::catalogue::Source;
 use crate::error::RunnerError;
 use crate::figures;
@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Maximum time of a deployed run beyond its load: the program may have to be copied.
+const MAX_DEPLOYED_OVERHEAD: Duration = Duration::from_secs(1200);
 /// Maximum time of a real or emulated run beyond its load, after which it counts as hung.
 const MAX_REAL_OVERHEAD: Duration = Duration::from_secs(120);
 /// Maximum time of a simulated run, after which it counts as hung.
@@ -144,7 +146,8 @@ impl Run {
 
     fn runnable(&self, plan: &Plan) -> Result<Vec<Runnable>, RunnerError> {
         let of_cell = |cell| {
-            let call = Call::of(plan, cell, self.here.costs.as_deref())?;
+            let files = Files { costs: self.here.costs.as_deref(), hosts: self.here.hosts.as_deref() };
+            let call = Call::of(plan, cell, files)?;
             let surroundings = self.here.surroundings(&call)?;
             let key = cell.key(&surroundings).to_hex();
             let obstacle = call.obstacle();
@@ -369,6 +372,7 @@ impl Course<'_> {
         let cell = &self.plan.cells[cell];
         let limit = match cell.instrument {
             Instrument::Real | Instrument::Emulated => call.load_time() + MAX_REAL_OVERHEAD,
+            Instrument::Deployed => call.load_time() + MAX_DEPLOYED_OVERHEAD,
             _ => MAX_SIMULATED_TIME,
         };
         let takes_time = [Instrument::Real, Instrument::Emulated, Instrument::Scenarios].contains(&cell.instrument);

@@ -3,12 +3,12 @@
 use crate::common::experiment;
 use quorate_lab::experiments::{Experiment, Instrument, Profile};
 use quorate_lab::figures::vocabulary;
-use quorate_runner::call::{Call, known};
+use quorate_runner::call::{Call, Files, known};
 
 fn calls(experiment: &Experiment, instrument: Instrument) -> Result<Vec<Call>, String> {
     experiment.check_keys(known).map_err(|fault| fault.to_string())?;
     let plan = experiment.plan(Profile::Full, Some(&[instrument])).map_err(|fault| fault.to_string())?;
-    plan.cells.iter().map(|cell| Call::of(&plan, cell, None).map_err(|fault| fault.to_string())).collect()
+    plan.cells.iter().map(|cell| Call::of(&plan, cell, Files::default()).map_err(|fault| fault.to_string())).collect()
 }
 
 fn refused(base: &str, more: &str, instrument: Instrument) -> String {
@@ -39,6 +39,35 @@ fn cores_that_the_machine_lacks_are_an_obstacle_and_no_error() {
     };
     assert_eq!(obstacles(Instrument::Real), [false, false, true]);
     assert_eq!(obstacles(Instrument::Simulated), [false; 3]);
+}
+
+#[test]
+fn a_deployed_cell_is_a_benchmark_on_the_hosts_of_a_file() {
+    let text = |base: &str| {
+        format!("title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"deployed\"]\n[base]\n{base}")
+    };
+    let one = |base: &str, hosts: Option<&str>| {
+        let experiment = quorate_lab::experiments::read(&text(base), "mine.toml", vocabulary()).expect("it is sound");
+        experiment.check_keys(known).map_err(|fault| fault.to_string())?;
+        let plan = experiment.plan(Profile::Full, None).map_err(|fault| fault.to_string())?;
+        let files = Files { hosts, ..Files::default() };
+        Call::of(&plan, &plan.cells[0], files).map_err(|fault| fault.to_string())
+    };
+    let call = one("replicas = 7\nrate = 100", Some("no-such.toml")).expect("it is sound");
+    let expected = "quorate bench --replicas 7 --rate 100 --host deployed --hosts no-such.toml";
+    assert_eq!(call.command_line(), expected);
+    let why = call.obstacle().expect("the file is missing");
+    assert!(why.starts_with("--hosts no-such.toml: cannot be read: "), "{why}");
+    let why = one("rate = 100", None).expect("it is sound").obstacle();
+    assert_eq!(why.as_deref(), Some("there are no hosts; name them with --hosts"));
+    for (base, expected) in [
+        ("host = \"deployed\"", "`host` is no key of a specification"),
+        ("cores = 2", "mine.toml, line 6, key `base.cores`: the cell alone: --cores: hosts do not share cores"),
+        ("fault = [\"slow:1@1s\"]", "has times of the load, which replicas on hosts do not know"),
+    ] {
+        let said = one(base, None).expect_err("hosts cannot run it");
+        assert!(said.contains(expected), "{base}: {said}");
+    }
 }
 
 #[test]

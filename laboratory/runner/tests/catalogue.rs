@@ -2,7 +2,7 @@
 
 use crate::common::Scratch;
 use quorate_lab::experiments::Profile;
-use quorate_runner::call::{Call, known};
+use quorate_runner::call::{Call, Files, known};
 use quorate_runner::catalogue::{catalogue, find};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn every_cell_of_the_catalogue_can_be_run() {
         for profile in Profile::ALL {
             let plan = experiment.plan(*profile, None).unwrap_or_else(|fault| panic!("{fault}"));
             for cell in &plan.cells {
-                Call::of(&plan, cell, None).unwrap_or_else(|fault| panic!("{fault}"));
+                Call::of(&plan, cell, Files::default()).unwrap_or_else(|fault| panic!("{fault}"));
             }
         }
     }

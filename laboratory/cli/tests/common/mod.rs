@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 pub mod disks;
 #[cfg(target_os = "linux")]
+pub mod fake_ssh;
+#[cfg(target_os = "linux")]
 pub mod wire;
 
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Cluster to measure: threads of this process, processes on this machine, or a cluster that runs elsewhere.
+//! Cluster to measure: threads of this process, processes on this machine or others, or a cluster that runs elsewhere.
 
+use super::deployed::Deployed;
 use super::emulated::Emulated;
 use super::error::BenchError;
 use super::processes::Processes;
@@ -17,6 +18,8 @@ pub enum Cluster {
     /// Threads of this process, and the directory of their journals if these are files.
     Threads(EmbeddedCluster, Option<Directory>),
     Processes(Processes),
+    /// Processes on other machines.
+    Deployed(Box<Deployed>),
     /// A running cluster, which this process neither starts nor stops.
     Foreign(Committee),
 }
@@ -51,6 +54,7 @@ impl Cluster {
         match self {
             Cluster::Threads(cluster, _) => cluster.committee(),
             Cluster::Processes(processes) => processes.committee(),
+            Cluster::Deployed(deployed) => deployed.committee(),
             Cluster::Foreign(committee) => committee,
         }
     }
@@ -73,6 +77,10 @@ impl Cluster {
         match self {
             Cluster::Threads(cluster, _) => cluster.stop(replica).map(|_| ()).map_err(BenchError::from),
             Cluster::Processes(processes) => processes.kill(replica),
+            Cluster::Deployed(deployed) => {
+                deployed.kill(replica);
+                Ok(())
+            }
             Cluster::Foreign(_) => unreachable!("only bench has faults, and it starts its own replicas"),
         }
     }
@@ -80,19 +88,24 @@ impl Cluster {
     pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         match self {
             Cluster::Processes(processes) => processes.restart(replica),
+            Cluster::Deployed(deployed) => {
+                deployed.restart(replica);
+                Ok(())
+            }
             _ => unreachable!("the spec was checked: only a process comes back"),
         }
     }
 
-    /// Fails if a replica ended that was not killed.
-    pub fn check(&mut self) -> Result<(), BenchError> {
+    /// Fails if a replica ended that was not killed. Other machines may fail, as long as some measurement remains: each
+    /// is reported once, by a sentence.
+    pub fn check(&mut self) -> Result<Vec<String>, BenchError> {
         match self {
-            Cluster::Threads(cluster, _) if !cluster.ended().is_empty() => {
-                cluster.report_ended().map_err(BenchError::from)
-            }
-            Cluster::Processes(processes) => processes.check(),
-            _ => Ok(()),
+            Cluster::Threads(cluster, _) if !cluster.ended().is_empty() => cluster.report_ended()?,
+            Cluster::Processes(processes) => processes.check()?,
+            Cluster::Deployed(deployed) => return deployed.check(),
+            _ => {}
         }
+        Ok(Vec::new())
     }
 
     /// Returns the peak memory of all processes in kilobytes; 0 for a cluster that runs elsewhere.
@@ -102,7 +115,7 @@ impl Cluster {
             Cluster::Processes(processes) => {
                 peak_rss_kb("self") + processes.ids().map(|id| peak_rss_kb(&id)).sum::<u64>()
             }
-            Cluster::Foreign(_) => 0,
+            Cluster::Deployed(..) | Cluster::Foreign(_) => 0,
         }
     }
 

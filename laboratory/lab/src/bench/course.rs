@@ -5,11 +5,10 @@ use super::cluster::Cluster;
 use super::error::BenchError;
 use super::measure::{Readings, Timekeeper};
 use super::progress::{Progress, Watcher};
+use super::watched::{Loading, Probe};
 use crate::partial;
 use crate::result::Event;
 use crate::spec::{BenchSpec, Fault};
-use quorate_client::StatusProbe;
-use quorate_client::load::LoadHandle;
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 use std::thread;
@@ -38,7 +37,7 @@ enum Action {
 pub struct Course<'a> {
     spec: &'a BenchSpec,
     cluster: &'a mut Cluster,
-    probe: &'a mut StatusProbe,
+    probe: &'a mut dyn Probe,
     watcher: &'a mut dyn Watcher,
     /// Pending actions, by time from the start of the measured time.
     actions: VecDeque<(Duration, ReplicaId, Action)>,
@@ -51,24 +50,24 @@ impl<'a> Course<'a> {
     pub fn new(
         spec: &'a BenchSpec,
         cluster: &'a mut Cluster,
-        probe: &'a mut StatusProbe,
+        probe: &'a mut dyn Probe,
         watcher: &'a mut dyn Watcher,
     ) -> Course<'a> {
         Course { spec, cluster, probe, watcher, actions: actions(spec), readings: Readings::default(), last_read_s: 0 }
     }
 
     /// Watches the load until it ends, and takes the pending actions on time.
-    pub fn watch(mut self, handle: &LoadHandle, finished: impl Fn() -> bool) -> Result<Readings, BenchError> {
+    pub fn watch(mut self, load: &dyn Loading) -> Result<Readings, BenchError> {
         let mut time = Timekeeper::default();
         let mut misbehaviour = VecDeque::from(self.spec.misbehaviour());
         let mut is_stopped = false;
-        while !finished() {
-            let load = handle.progress();
-            time.observe(&load);
+        while !load.is_finished() {
+            let progress = load.progress();
+            time.observe(&progress);
             let measured = time.measured();
             if !is_stopped && !partial::goes_on() {
                 is_stopped = true;
-                self.stop(measured, handle)?;
+                self.stop(measured, load)?;
             }
             if let Some(now) = measured.filter(|_| !is_stopped) {
                 if self.readings.is_empty() {
@@ -81,8 +80,10 @@ impl<'a> Course<'a> {
             while misbehaviour.front().is_some_and(|event| event.time_s <= now_s) {
                 misbehaviour.pop_front().into_iter().for_each(|event| self.on_event(event));
             }
-            self.watcher.progress(&Progress { load: &load, replica: self.readings.latest() });
-            self.cluster.check()?;
+            self.watcher.progress(&Progress { load: &progress, replica: self.readings.latest() });
+            for text in self.cluster.check()? {
+                self.on_event(Event { time_s: now_s, text });
+            }
             thread::sleep(LOOK_INTERVAL);
         }
         if !self.readings.is_closed() && !is_stopped {
@@ -92,12 +93,12 @@ impl<'a> Course<'a> {
     }
 
     /// Ends the run after a signal: reads the counters once more and takes no further actions.
-    fn stop(&mut self, measured: Option<Duration>, handle: &LoadHandle) -> Result<(), BenchError> {
+    fn stop(&mut self, measured: Option<Duration>, load: &dyn Loading) -> Result<(), BenchError> {
         if let Some(now) = measured.filter(|_| !self.readings.is_closed()) {
             self.read(now, READ_TIMEOUT)?;
             self.readings.close();
         }
-        handle.stop();
+        load.stop();
         Ok(())
     }
 
@@ -169,7 +170,7 @@ fn actions(spec: &BenchSpec) -> VecDeque<(Duration, ReplicaId, Action)> {
 }
 
 /// Waits until the live replicas have executed the same height, so that their histories can be compared.
-pub fn settle(probe: &mut StatusProbe, readings: &mut Readings) -> Result<(), BenchError> {
+pub fn settle(probe: &mut dyn Probe, readings: &mut Readings) -> Result<(), BenchError> {
     let start = Instant::now();
     loop {
         let statuses = probe.read_histories(READ_TIMEOUT)?;

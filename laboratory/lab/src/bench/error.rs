@@ -8,7 +8,7 @@ use quorate_client::config::ConfigError;
 use quorate_client::load::LoadError;
 use quorate_client::workload::WorkloadError;
 use quorate_node::{DISK_TROUBLE_STATUS, NodeError};
-use quorate_types::ReplicaId;
+use quorate_types::{Fault, ReplicaId};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -70,6 +70,19 @@ pub enum BenchError {
     Network(#[from] SimError),
     #[error("--host emulated: {source}; help: {}", emulation_help(.source, .network))]
     Emulation { network: String, source: EmulationError },
+    /// Obstacles on the hosts of `--host deployed`.
+    #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n"))]
+    Hosts(Vec<Fault>),
+    /// The hosts file.
+    #[error(transparent)]
+    HostsFile(#[from] Fault),
+    #[error("--host deployed: {0}")]
+    Ssh(io::Error),
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    /// No client machine has a report.
+    #[error("no client machine reported a measurement; help: see to them, and look at the output of `--logs DIR`")]
+    NoReport,
     /// A signal ended the run before anything was measured.
     #[error("ended by a signal before anything was measured")]
     Interrupted,
@@ -122,9 +135,11 @@ impl BenchError {
     /// Returns whether the arguments are wrong; false if the run itself failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
-            BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {
-                true
-            }
+            BenchError::Spec(_)
+            | BenchError::Workload(_)
+            | BenchError::Application { .. }
+            | BenchError::Config(_)
+            | BenchError::HostsFile(_) => true,
             BenchError::Network(error) => error.is_wrong_call(),
             BenchError::Emulation { source: EmulationError::Lack(_), .. } => true,
             BenchError::Connect(error) => matches!(**error, ConnectError::Config(_)),

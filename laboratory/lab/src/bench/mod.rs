@@ -1,21 +1,32 @@
 //! Runs a [`BenchSpec`] on real replicas and sockets, and measures it.
 
 mod cluster;
+mod command;
 mod course;
+mod deployed;
 mod emulated;
 mod error;
 mod foreign;
+mod generator;
 mod last_words;
 mod measure;
+mod on_hosts;
 mod processes;
 mod progress;
 mod scratch;
 mod setup;
 mod tidy;
+mod watched;
 
 pub use cluster::Cluster;
-pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
+pub use command::BenchCommand;
+pub use deployed::{
+    DEPLOYED_AGENT, DeployedHost, DeploymentOptions, Facts, HOST_CHECK, Needs, Ssh, dry_run, parse_hosts,
+    place_on_hosts, read_hosts, serve_deployed_agent,
+};
+pub use emulated::{EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;
+pub use on_hosts::run_deployed;
 pub use processes::Processes;
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
@@ -31,16 +42,17 @@ use crate::settings::{commands, load_options};
 use crate::spec::{BenchSpec, Fault, Host, Interval};
 use course::Course;
 use emulated::Emulated;
+use generator::generator;
 use measure::Readings;
 use quorate_applications::ApplicationKind;
-use quorate_client::load::{LoadGenerator, LoadHandle, LoadReport};
+use quorate_client::load::LoadReport;
 use quorate_client::workload::Workload;
-use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
+use quorate_client::{ClientConfig, StatusProbe};
 use quorate_operator::testnet::client_config;
 use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use watched::LoadThread;
 
 /// Started cluster, ready for the load.
 pub struct Bench {
@@ -96,6 +108,8 @@ impl Bench {
     /// Starts the cluster, in an emulated network if the spec's host is `emulated`.
     pub fn start_on(spec: &BenchSpec, emulation: &EmulationOptions) -> Result<Bench, BenchError> {
         spec.validate()?;
+        // Refuses `--host deployed`, for which `run_deployed` has the hosts.
+        DeploymentOptions::default().fit(spec)?;
         let network = (spec.host == Host::Emulated).then(|| resolve(spec, emulation)).transpose()?;
         let faults = network.iter().flat_map(|network| network.faults.iter().copied());
         let mut played = spec.clone();
@@ -198,16 +212,17 @@ fn load_and_watch(
         network.begin()?;
     }
     let among_clients = cluster.network().map(|network| network.enter_clients()).transpose()?;
-    let (generator, handle) = generator(spec, config, commands)?;
+    let (generator, handle) = generator(spec, config, load_options(spec), commands)?;
     let loading =
         thread::Builder::new().name("clients".into()).spawn(move || generator.run()).map_err(BenchError::Thread)?;
     drop(among_clients);
     let mut probe = StatusProbe::connect(config)?;
-    let readings = Course::new(spec, cluster, &mut probe, watcher).watch(&handle, || loading.is_finished());
+    let load = LoadThread { handle, thread: loading };
+    let readings = Course::new(spec, cluster, &mut probe, watcher).watch(&load);
     if readings.is_err() {
-        handle.abandon();
+        load.handle.abandon();
     }
-    let report = loading.join().expect("the load generator does not panic");
+    let report = load.thread.join().expect("the load generator does not panic");
     // After a request to stop, errors are expected and ignored.
     let (report, mut readings) = match (report, readings) {
         (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
@@ -221,24 +236,6 @@ fn load_and_watch(
     };
     course::settle(&mut probe, &mut readings)?;
     Ok((report, readings))
-}
-
-fn generator(
-    spec: &BenchSpec,
-    config: &ClientConfig,
-    commands: Box<dyn Workload>,
-) -> Result<(LoadGenerator, LoadHandle), BenchError> {
-    let identity = new_identity(config)?;
-    let transport = connect(config, identity.origin())?;
-    let verifier = reply_verifier(config, &identity)?;
-    let mut session = config.session()?;
-    session.reply = spec.node.reply;
-    let timeout = Duration::from_millis(config.connect_timeout_ms);
-    let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?
-        .comparing(config)
-        .with_verifier(verifier);
-    let handle = generator.handle();
-    Ok((generator, handle))
 }
 
 /// Maximum number of starts and ends of a recurring fault in one result.

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -38,9 +38,16 @@ impl Directory {
     /// # Errors
     /// The path and the I/O error, if it cannot be created.
     pub fn new() -> Result<Directory, (PathBuf, io::Error)> {
+        Directory::below(&std::env::temp_dir())
+    }
+
+    /// Creates an empty private directory below `place`. Removes the directories of dead processes there.
+    ///
+    /// # Errors
+    /// The path and the I/O error, if it cannot be created.
+    pub fn below(place: &Path) -> Result<Directory, (PathBuf, io::Error)> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let place = std::env::temp_dir();
-        remove_leftovers(&place);
+        remove_leftovers(place);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = place.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -62,6 +69,17 @@ impl Directory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Moves the directory to `place`, where it stays, and returns its new path.
+    ///
+    /// # Errors
+    /// The I/O error; the directory is removed then.
+    pub fn keep_below(self, place: &Path) -> io::Result<PathBuf> {
+        fs::create_dir_all(place)?;
+        let kept = place.join(self.path.file_name().expect("a run's directory has a name"));
+        fs::rename(&self.path, &kept)?;
+        Ok(kept)
     }
 }
 
@@ -163,6 +181,17 @@ impl Offspring {
 
     pub fn id(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Takes the ends of the child's pipes, if it has any.
+    pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
+        (self.0.stdin.take(), self.0.stdout.take())
+    }
+
+    /// Asks the child to end, with SIGTERM.
+    pub fn terminate(&self) {
+        // SAFETY: sends a signal to a child that has not been waited for, so its id is not reused.
+        unsafe { libc::kill(self.id() as libc::pid_t, libc::SIGTERM) };
     }
 
     /// Returns the child's exit status if it has ended.

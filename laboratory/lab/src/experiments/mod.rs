@@ -27,4 +27,5 @@ pub use file::Experiment;
 pub use names::{Instrument, Outliers, Profile, Verdict};
 pub use needs::{Need, needs};
 pub use row::{Row, Surroundings};
+pub(crate) use source::{Node, Source, Table};
 pub use value::Value;

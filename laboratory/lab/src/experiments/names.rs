@@ -9,6 +9,8 @@ choice!(
     Real = "real",
     /// Replicas in network namespaces behind emulated links.
     Emulated = "emulated",
+    /// Replicas and clients on other machines.
+    Deployed = "deployed",
     /// Replicas in virtual time.
     Simulated = "simulated",
     /// Generated scenarios with twins and partitions, and bugs put back that they have to find.

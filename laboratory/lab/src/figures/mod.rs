@@ -9,8 +9,8 @@ mod run;
 use crate::experiments::figures::{Figure, Vocabulary};
 use crate::record::Record;
 use crate::result::{
-    BenchResult, ChannelPerCommand, CpuPerCommand, EmulationResult, LineFigures, PacketFigures, Primitives, Probe,
-    RequestFigures, Search, Second, StageClock, StageThreads, Step, ThreadLoads,
+    BenchResult, ChannelPerCommand, CpuPerCommand, DeploymentResult, EmulationResult, HostResult, LineFigures,
+    PacketFigures, Primitives, Probe, RequestFigures, Search, Second, StageClock, StageThreads, Step, ThreadLoads,
 };
 use crate::sim::{MachineResult, SimResult};
 use declared::{OF_CLUSTERS, OF_MODELS};
@@ -95,6 +95,8 @@ pub fn tables() -> Vec<(&'static str, String)> {
         ("threads", keys::<ThreadLoads>()),
         ("threads.stages", keys::<StageThreads>()),
         ("emulation", keys::<EmulationResult>()),
+        ("deployment", keys::<DeploymentResult>()),
+        ("deployment.hosts", keys::<HostResult>()),
         ("sim", keys::<SimResult>()),
         ("client_machines", keys::<MachineResult>()),
         ("search", keys::<Search>()),

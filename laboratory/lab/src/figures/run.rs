@@ -100,6 +100,10 @@ impl Run {
         if let Some((oracle, what)) = self.sim().and_then(|sim| sim.failed().next()?.oracle.as_ref()) {
             return Some(format!("an oracle reported a violation: {oracle}: {what}"));
         }
+        let hosts = self.bench()?.deployment.iter().flat_map(|deployment| &deployment.hosts);
+        if let Some((name, why)) = hosts.filter_map(|host| Some((&host.name, host.failure.as_ref()?))).next() {
+            return Some(format!("host {name} failed: {why}"));
+        }
         match &self.bench()?.agreement {
             Agreement::Differs(difference) => Some(format!("replicas executed different histories: {difference}")),
             _ => None,

@@ -5,8 +5,8 @@ use crate::experiments::Outliers;
 use crate::figures::{Outcome, Run, rows};
 use crate::record::describe;
 use crate::result::{
-    Agreement, BenchResult, EmulationResult, StageThreads, ThreadLoads, describe_bottleneck, describe_cluster,
-    describe_journal, describe_load, first_of, shown_evidence, tables,
+    Agreement, BenchResult, DeploymentResult, EmulationResult, StageThreads, ThreadLoads, describe_bottleneck,
+    describe_cluster, describe_journal, describe_load, first_of, shown_evidence, tables,
 };
 use crate::sim::SimResult;
 use crate::spec::flat::TABLE;
@@ -114,6 +114,9 @@ fn render(result: &BenchResult, journal: String) -> String {
     }
     for (name, told) in result.emulation.iter().flat_map(EmulationResult::lines) {
         text.push_str(&line(name, told));
+    }
+    for told in result.deployment.iter().flat_map(DeploymentResult::lines) {
+        text.push_str(&line("host", told));
     }
     if let Some(told) = result.threads.as_ref().and_then(describe_threads) {
         text.push_str(&line("threads", told));

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 mod crypto;
+mod deployment;
 mod emulation;
 mod growth;
 mod line;
@@ -37,6 +38,7 @@ mod words;
 pub use crate::text::{figure, optional};
 pub(crate) use crate::text::{line, partial_line};
 pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
+pub use deployment::{DeploymentResult, HostResult, HostRole};
 pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
 pub use line::LineFigures;
@@ -211,6 +213,9 @@ measured! {
         /// Present if the run was in an emulated network.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub emulation: Option<EmulationResult> = |_| None,
+        /// Present if the run was on other machines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub deployment: Option<DeploymentResult> = |_| None,
         /// Command that reproduces the run.
         pub command: String = |run| run.spec.command_line(),
         /// Version of the program.

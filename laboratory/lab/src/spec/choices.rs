@@ -22,4 +22,6 @@ quorate_types::choice!(
     Processes = "processes",
     /// One process per replica, and the clients, in namespaces of an emulated network.
     Emulated = "emulated",
+    /// One process per replica, and the clients, on other machines.
+    Deployed = "deployed",
 );

@@ -158,8 +158,8 @@ pub struct BenchSpec {
     #[schemars(range(max = MAX_SEED), extend("x-flag" = Flag::under(LOAD)))]
     pub seed: u64,
 
-    /// Where the replicas run: threads of this process; one process each; or one process each in an emulated network
-    /// (docs/EMULATION.md), which needs root.
+    /// Where the replicas run: threads of this process; one process each; one process each in an emulated network
+    /// (docs/EMULATION.md), which needs root; or one process each on the machines of `--hosts` (docs/HOSTS.md).
     #[schemars(extend("x-flag" = Flag::under(RUN)))]
     #[schemars(extend("x-real" = true))]
     pub host: Host,
@@ -341,7 +341,7 @@ impl BenchSpec {
     pub fn journal(&self) -> JournalKind {
         self.journal.unwrap_or(match self.host {
             Host::Threads => JournalKind::Memory,
-            Host::Processes | Host::Emulated => JournalKind::File,
+            Host::Processes | Host::Emulated | Host::Deployed => JournalKind::File,
         })
     }
 

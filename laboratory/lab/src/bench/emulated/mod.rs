@@ -3,7 +3,7 @@
 mod options;
 mod plan;
 
-pub use options::{BenchCommand, EmulationOptions};
+pub use options::EmulationOptions;
 pub use plan::{Resolved, resolve};
 
 use super::error::BenchError;

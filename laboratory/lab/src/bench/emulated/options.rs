@@ -3,7 +3,7 @@
 use crate::emulation::Emulator;
 use crate::link_flags::{parse_delay, parse_loss, parse_nic_rate};
 use crate::sim::{SimError, SimOptions};
-use crate::spec::{BenchArgs, BenchSpec, Host, Problem, SpecError, choice, quote};
+use crate::spec::{BenchSpec, Host, Problem, SpecError, choice, quote};
 use clap::Args;
 use quorate_simulator::NetworkSpec;
 
@@ -15,19 +15,6 @@ const DEFAULT_NETWORK: &str = "lan";
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Range of `--rto-min-ms`.
 const RTO_MIN_MS: std::ops::RangeInclusive<f64> = 0.001..=120_000.0;
-
-/// Flags of `quorate bench`.
-#[derive(Args, Clone, Debug)]
-pub struct BenchCommand {
-    #[command(flatten)]
-    pub bench: BenchArgs,
-    #[command(flatten)]
-    pub emulation: EmulationOptions,
-    /// Sample the call stacks of the whole run by `perf`, and write them as a flame graph in SVG; - is standard output.
-    /// Sampling itself takes CPU time.
-    #[arg(long, hide_short_help = true, value_name = "FILE")]
-    pub flame: Option<String>,
-}
 
 /// The network of `--host emulated`. Other hosts refuse these flags.
 #[derive(Args, Clone, PartialEq, Debug, Default)]
