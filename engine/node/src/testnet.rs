@@ -79,6 +79,7 @@ impl Place {
         config.client_listen = Some(own(&self.clients));
         config.admin_listen = Some(self.operators.clone());
         config.admin.address = Some(self.monitors.clone());
+        config.admin.beyond_loopback = !self.monitors.is_loopback();
     }
 }
 
@@ -199,7 +200,8 @@ pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> 
         let path = home.join(CONFIG_FILE);
         private::write(&path, config.to_toml().as_bytes()).map_err(fail(&path))?;
         key_file::write(&home.join(&config.key_file), &ClusterId::from_name(&config.cluster), config.replica, &keys)?;
-        if config.journal.kind == JournalKind::File {
+        // An absolute directory is on the replica's own host, where its first start marks it.
+        if config.journal.kind == JournalKind::File && config.journal.directory.is_relative() {
             durability::mark_as_new(&home.join(&config.journal.directory))?;
         }
         testnet.configs.push(config);

@@ -6,9 +6,11 @@
 
 pub mod client;
 pub mod failure;
+pub mod health;
 pub mod inspect;
 pub mod inspection;
 pub mod keys;
+mod kubernetes;
 pub mod logging;
 pub mod node;
 pub mod output;

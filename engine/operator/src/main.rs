@@ -2,13 +2,14 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use quorate_operator::client::ClientArgs;
+use quorate_operator::health::HealthArgs;
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
-use quorate_operator::{Outcome, client, failure, inspect, keys, node, output, shell, status, testnet};
+use quorate_operator::{Outcome, client, failure, health, inspect, keys, node, output, shell, status, testnet};
 use std::process::ExitCode;
 
 const PROGRAM: Program = Program { name: "quorate-node", run: "run" };
@@ -41,6 +42,9 @@ enum Command {
     /// Show the status of replicas: views, heights, peers, and anything that needs attention.
     #[command(after_help = status::EXIT_STATUS)]
     Status(StatusArgs),
+    /// Ask a replica whether it is healthy or ready, for health checks in containers.
+    #[command(after_help = health::EXIT_STATUS)]
+    Health(HealthArgs),
     /// Read and write the key-value store of a running cluster.
     Client(ClientArgs),
     /// Create, show, certify, encrypt and decrypt key files.
@@ -69,6 +73,7 @@ fn run(command: Command) -> Outcome {
         Command::Testnet(arguments) => testnet::run(*arguments, &PROGRAM),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Health(arguments) => health::run(&arguments),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),

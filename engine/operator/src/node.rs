@@ -2,8 +2,9 @@
 
 use crate::{Outcome, logging};
 use clap::Args;
-use quorate_node::{LogObserver, interrupt, run_directory, secrecy};
-use std::path::PathBuf;
+use quorate_node::config::CONFIG_FILE;
+use quorate_node::{JournalKind, LogObserver, NodeConfig, NodeError, durability, interrupt, run_directory, secrecy};
+use std::path::{Path, PathBuf};
 
 /// Help on signals and the exit status.
 pub const EXIT_STATUS: &str = "\
@@ -25,6 +26,10 @@ pub struct NodeArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    /// Declare that this replica has never run, if it has no journal. Without it, a replica without a journal has lost
+    /// it, and abstains until it knows what it may have voted for. For the first start on an empty disk only.
+    #[arg(long)]
+    first_start: bool,
     /// Leave core dumps and debuggers as the system allows them. Without it, there are none, because a replica's memory
     /// contains its private keys.
     #[arg(long)]
@@ -41,6 +46,19 @@ pub fn keep_memory_secret() -> Outcome {
     secrecy::forbid_core_dumps().map_err(|error| format!("cannot forbid core dumps: {error}").into())
 }
 
+/// Marks the journal of a replica as new, unless there is one.
+///
+/// # Errors
+/// If the configuration is invalid, or the file cannot be written.
+fn declare_new(directory: &Path) -> Outcome {
+    let config = NodeConfig::read(&directory.join(CONFIG_FILE)).map_err(NodeError::from)?;
+    let journal = directory.join(&config.journal.directory);
+    if config.journal.kind == JournalKind::File && !journal.exists() {
+        durability::mark_as_new(&journal)?;
+    }
+    Ok(())
+}
+
 /// Runs the replica until a signal ends it.
 pub fn run(arguments: &NodeArgs) -> Outcome {
     if !arguments.allow_core_dumps {
@@ -48,6 +66,9 @@ pub fn run(arguments: &NodeArgs) -> Outcome {
     }
     interrupt::install().map_err(|error| format!("cannot handle signals: {error}"))?;
     arguments.log.begin();
+    if arguments.first_start {
+        declare_new(&arguments.dir)?;
+    }
     run_directory(&arguments.dir, Box::new(LogObserver::default())).inspect_err(|error| arguments.log.end(error))?;
     Ok(())
 }

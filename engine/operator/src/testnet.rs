@@ -3,7 +3,7 @@
 use crate::failure::{cannot_use, wrong_call};
 use crate::node::keep_memory_secret;
 use crate::setting_flags::ReplicaFlags;
-use crate::{Outcome, choice, output};
+use crate::{Outcome, choice, kubernetes, output};
 use clap::Args;
 use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
 pub use quorate_crypto::AdmittedClients;
@@ -34,8 +34,12 @@ pub const MAX_CLIENT_KEYS: u32 = 1000;
 #[derive(Args)]
 pub struct TestnetArgs<C: Args> {
     /// Directory to write; it must be empty or not exist.
-    #[arg(long, value_name = "DIR")]
-    pub dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "kubernetes")]
+    pub dir: Option<PathBuf>,
+    /// Directory to write for Kubernetes, with manifests for `kubectl apply --kustomize`: the cluster, and its first
+    /// start.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "hosts"])]
+    pub kubernetes: Option<PathBuf>,
     #[command(flatten)]
     pub cluster: C,
     /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may occur more than once
@@ -72,14 +76,22 @@ pub struct Program {
     pub run: &'static str,
 }
 
+/// Where a cluster's replicas run.
+#[derive(Clone, Copy)]
+pub enum Hosts<'a> {
+    /// On these hosts, one for each replica; all on this host if there are none.
+    Named(&'a [String]),
+    /// In the pods of a StatefulSet.
+    Kubernetes,
+}
+
 /// A cluster to be written: its replicas' addresses, and the location of its files.
 pub struct Testnet<'a> {
     /// Settings shared by all replicas.
     pub template: NodeConfig,
     pub replicas: usize,
     pub base_port: u16,
-    /// Host of each replica; empty if all replicas run on this host.
-    pub hosts: &'a [String],
+    pub hosts: Hosts<'a>,
     /// Number of client keys to write.
     pub client_keys: u32,
     pub admitted_clients: AdmittedClients,
@@ -90,10 +102,19 @@ pub struct Testnet<'a> {
 /// # Errors
 /// If the flags are invalid, or the files cannot be written.
 pub fn run(arguments: TestnetArgs<ClusterArgs>, program: &Program) -> Outcome {
-    let TestnetArgs { dir, cluster, hosts, client_keys, admitted_clients } = arguments;
+    let TestnetArgs { dir, kubernetes, cluster, hosts, client_keys, admitted_clients } = arguments;
     let ClusterArgs { replicas, base_port, settings: ReplicaFlags(template) } = cluster;
     let replicas = count(replicas, &hosts)?.unwrap_or(DEFAULT_REPLICAS);
-    write(&Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients }, &dir, program)
+    let (dir, hosts) = destination(dir, kubernetes, &hosts);
+    write(&Testnet { template, replicas, base_port, hosts, client_keys, admitted_clients }, &dir, program)
+}
+
+/// Returns the directory to write, and where the replicas run.
+pub fn destination(dir: Option<PathBuf>, kubernetes: Option<PathBuf>, hosts: &[String]) -> (PathBuf, Hosts<'_>) {
+    match kubernetes {
+        Some(dir) => (dir.join(kubernetes::CLUSTER), Hosts::Kubernetes),
+        None => (dir.expect("clap requires one of the two"), Hosts::Named(hosts)),
+    }
 }
 
 /// Returns the number of replicas, given directly or by their hosts; `None` if neither is given.
@@ -119,11 +140,16 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     check_effects(template).map_err(|fault| wrong_call(fault.at(|key| format!("`{key}`")).to_string()))?;
     keep_memory_secret()?;
     let keys = NewKeys::generate(testnet)?;
-    let template = &NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
+    let mut template = NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
     let places = match hosts {
-        [] => testnet::places_here(*replicas, *base_port)?,
-        hosts => testnet::places_on(hosts, *base_port)?,
+        Hosts::Named([]) => testnet::places_here(*replicas, *base_port)?,
+        Hosts::Named(hosts) => testnet::places_on(hosts, *base_port)?,
+        Hosts::Kubernetes => {
+            kubernetes::move_journal(&mut template);
+            kubernetes::places(*replicas, *base_port)?
+        }
     };
+    let template = &template;
     let net = testnet::write_at(template, places, directory)?;
     let committee = net.client_committee().map_err(NodeError::from)?;
     let mut config = client_config(template, &committee);
@@ -131,19 +157,10 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     let path = directory.join(CLIENT_CONFIG_FILE);
     private::write(&path, config.to_toml().as_bytes())
         .map_err(|error| cannot_use(format!("cannot write {}", path.display()), &error))?;
-    let written = match net.directories.len() {
-        1 => "1 replica".to_owned(),
-        more => format!("{more} replicas"),
+    let mut text = match hosts {
+        Hosts::Kubernetes => kubernetes::write(&net.places, committee.quorum, directory)?,
+        Hosts::Named(hosts) => next_steps(&net, hosts, directory, program),
     };
-    let start = if hosts.is_empty() { "start each with" } else { "copy each directory to its host and start it with" };
-    let Program { name, run } = program;
-    let mut text = format!("wrote {written} and {}; {start}\n", path.display());
-    for home in &net.directories {
-        text.push_str(&format!("  {name} {run} --dir {}\n", quote(&home.display().to_string())));
-    }
-    let quoted = quote(&directory.display().to_string());
-    text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
-    text.push_str(&firewall(&net.places, name));
     if testnet.admitted_clients == AdmittedClients::Any {
         output::say(&text)?;
         output::control(output::BOLD)?;
@@ -164,6 +181,24 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         output::report(&format!("warning: {fault}"));
     }
     Ok(())
+}
+
+/// Returns how to run the cluster that was written.
+fn next_steps(net: &testnet::Testnet, hosts: &[String], directory: &Path, program: &Program) -> String {
+    let written = match net.directories.len() {
+        1 => "1 replica".to_owned(),
+        more => format!("{more} replicas"),
+    };
+    let start = if hosts.is_empty() { "start each with" } else { "copy each directory to its host and start it with" };
+    let Program { name, run } = program;
+    let mut text = format!("wrote {written} and {}; {start}\n", directory.join(CLIENT_CONFIG_FILE).display());
+    for home in &net.directories {
+        text.push_str(&format!("  {name} {run} --dir {}\n", quote(&home.display().to_string())));
+    }
+    let quoted = quote(&directory.display().to_string());
+    text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
+    text.push_str(&firewall(&net.places, name));
+    text
 }
 
 /// Returns the configuration of clients of a cluster: the settings that replicas have too, with their values.

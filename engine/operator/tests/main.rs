@@ -2,6 +2,7 @@
 
 mod foreign_text;
 mod genesis;
+mod kubernetes;
 mod pipes;
 mod privacy;
 

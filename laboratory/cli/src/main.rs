@@ -29,6 +29,7 @@ use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec};
 use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
+use quorate_operator::health::{self, HealthArgs};
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::{NodeArgs, keep_memory_secret};
@@ -102,6 +103,9 @@ enum Command {
     /// Show the status of replicas: views, heights, peers, and anything that needs attention.
     #[command(after_help = status::EXIT_STATUS)]
     Status(StatusArgs),
+    /// Ask a replica whether it is healthy or ready, for health checks in containers.
+    #[command(after_help = health::EXIT_STATUS)]
+    Health(HealthArgs),
     /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
     /// Create, show, certify, encrypt and decrypt key files.
@@ -164,7 +168,8 @@ impl Command {
             | Command::Testnet(_)
             | Command::Node(_)
             | Command::Inspect(_) => false,
-            Command::Status(_) | Command::Keys(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Status(_) | Command::Health(_) | Command::Keys(_) => false,
+            Command::Completions(_) | Command::Man(_) => false,
         }
     }
 }
@@ -192,6 +197,7 @@ fn run(command: Command) -> Outcome {
         Command::Node(arguments) => node::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Health(arguments) => health::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),

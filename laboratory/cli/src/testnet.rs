@@ -8,7 +8,8 @@ use quorate_operator::testnet::{self, Program, Testnet, TestnetArgs};
 
 /// Writes a cluster for this host, or for the named hosts.
 pub fn run(arguments: TestnetArgs<ClusterArgs>) -> Outcome {
-    let TestnetArgs { dir, cluster: ClusterArgs(mut spec), hosts, client_keys, admitted_clients } = arguments;
+    let TestnetArgs { dir, kubernetes, cluster, hosts, client_keys, admitted_clients } = arguments;
+    let ClusterArgs(mut spec) = cluster;
     let given = Some(spec.replicas).filter(|replicas| *replicas != BenchSpec::default().replicas);
     if let Some(replicas) = testnet::count(given.map(|replicas| replicas as usize), &hosts)? {
         spec.replicas = replicas as u32;
@@ -18,6 +19,7 @@ pub fn run(arguments: TestnetArgs<ClusterArgs>) -> Outcome {
     (template.application, template.journal.kind) = (ApplicationKind::KEY_VALUE, JournalKind::File);
     let (replicas, base_port) = (spec.replicas as usize, spec.base_port);
     let program = Program { name: "quorate", run: "node" };
-    let testnet = Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients };
+    let (dir, hosts) = testnet::destination(dir, kubernetes, &hosts);
+    let testnet = Testnet { template, replicas, base_port, hosts, client_keys, admitted_clients };
     testnet::write(&testnet, &dir, &program)
 }
