@@ -1,18 +1,19 @@
 //! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
-use crate::admin::{About, AdminServer, Directories, Pages, StatusPort, StatusReader};
+use crate::admin::{About, AdminServer, Directories, Pages, StatusReader};
 use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
-use crate::host::{Host, Orders, RunningNode};
+use crate::host::{Host, Orders, Requests, RunningNode};
 use crate::laboratory::{self, ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
+use crate::reload::Reloads;
 use crate::reply_sender::ReplySender;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
@@ -45,6 +46,7 @@ pub(crate) struct Assembled {
     pub waker: Arc<dyn Fn() + Send + Sync>,
     /// The administration listener, if one is configured. It ends when this is dropped.
     pub admin: Option<AdminServer>,
+    pub reloads: Reloads,
 }
 
 /// Data shared by the replicas of one process: the committee's public keys, and verdicts on client bundles.
@@ -117,8 +119,8 @@ pub(crate) fn assemble(
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
-    let status_port = StatusPort::default();
-    let admin = admin(config, directory.as_deref(), || status_port.reader(waker.clone()))?;
+    let requests = Requests::default();
+    let admin = admin(config, directory.as_deref(), || requests.status_port.reader(waker.clone()))?;
     if let Some(places) = transport.listening() {
         observer.observe(config.replica, NodeEvent::Listening(places));
     }
@@ -155,11 +157,10 @@ pub(crate) fn assemble(
         payload_path: config.reproduction().payload_path,
         slot_timeout: config.consensus.protocol.has_slots().then(|| config.consensus.view_timeout()),
     };
-    let orders = Orders::default();
-    let hosting =
-        Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders, status_port };
+    let Requests { orders, reloads, .. } = requests.clone();
+    let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, requests };
     let node = for_replica(config.consensus.protocol, hosting);
-    Ok(Assembled { node, orders, waker, admin })
+    Ok(Assembled { node, orders, waker, admin, reloads })
 }
 
 /// Switches on the counters requested by a benchmark, for the whole process.
@@ -280,15 +281,14 @@ struct Hosting<'a> {
     fittings: Fittings,
     memory: Memory,
     recorder: Option<Recorder>,
-    orders: &'a Orders,
-    status_port: StatusPort,
+    requests: Requests,
 }
 
 impl ForReplica for Hosting<'_> {
     type Output = Box<dyn RunningNode>;
 
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
-        let Hosting { config, committee, salt, fittings, memory, recorder, orders, status_port } = self;
+        let Hosting { config, committee, salt, fittings, memory, recorder, requests } = self;
         let consensus = config.consensus.clone();
         let replica = make(consensus, committee.quorum, committee.epoch, config.replica, salt);
         let shape = config.scheme.profile().shape(committee.len());
@@ -296,7 +296,7 @@ impl ForReplica for Hosting<'_> {
         let (me, view_timeout) = (config.replica, config.consensus.view_timeout());
         let wrapper = laboratory::wrapper(laboratory, &switches, me, committee.quorum, shape, view_timeout);
         let devices = Devices::new(fittings);
-        Box::new(Host::new(replica, devices, memory, wrapper, recorder, orders.clone(), status_port))
+        Box::new(Host::new(replica, devices, memory, wrapper, recorder, requests))
     }
 }
 

@@ -31,7 +31,7 @@ struct NodeThread {
 
 impl NodeThread {
     fn start(replica: ReplicaId, assembled: Assembled) -> Result<NodeThread, NodeError> {
-        let Assembled { node, orders, waker, admin } = assembled;
+        let Assembled { node, orders, waker, admin, .. } = assembled;
         let builder = thread::Builder::new().name(format!("replica-{replica}"));
         let thread = builder.spawn(move || node.run()).map_err(|source| NodeError::Thread { replica, source })?;
         Ok(NodeThread { replica, orders, waker, admin, thread: Some(thread) })

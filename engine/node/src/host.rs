@@ -19,6 +19,7 @@ use crate::network::{Arrival, Frame};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use crate::progress::Progress;
+use crate::reload::{self, Reload, Reloads};
 use quorate_consensus::facts::Shape;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_hosting::recording::Recorder;
@@ -78,6 +79,14 @@ impl Orders {
     }
 }
 
+/// Requests of other threads to a host.
+#[derive(Clone, Default)]
+pub(crate) struct Requests {
+    pub orders: Orders,
+    pub status_port: StatusPort,
+    pub reloads: Reloads,
+}
+
 /// A replica that is ready to run on any thread.
 pub(crate) trait RunningNode: Send {
     /// Runs until ordered to stop or until a fatal error. Returns the final counters.
@@ -117,6 +126,7 @@ pub(crate) struct Host<P: Protocol> {
     /// Links to clients and operators.
     pub(crate) links: LinkCounts,
     status_port: StatusPort,
+    reloads: Reloads,
 }
 
 impl<P: Protocol> RunningNode for Host<P> {
@@ -168,9 +178,9 @@ impl<P: Protocol> Host<P> {
         memory: Memory,
         wrapper: Option<Wrapper<P::Message>>,
         recorder: Option<Recorder>,
-        orders: Orders,
-        status_port: StatusPort,
+        requests: Requests,
     ) -> Host<P> {
+        let Requests { orders, status_port, reloads } = requests;
         let peers = PeerFrames::new(usize::from(devices.replicas));
         let progress = Progress::new(usize::from(devices.replicas));
         Host {
@@ -196,6 +206,7 @@ impl<P: Protocol> Host<P> {
             iterations: 0,
             links: LinkCounts::default(),
             status_port,
+            reloads,
         }
     }
 
@@ -235,10 +246,24 @@ impl<P: Protocol> Host<P> {
         }
         self.iterations += 1;
         self.work()?;
+        self.reloads.take().into_iter().for_each(|read| self.reload(read));
         if self.status_port.is_asked() {
             self.status_port.answer(self.status(false));
         }
         Ok(())
+    }
+
+    /// Takes over the configuration that was read again, and reports the changes.
+    fn reload(&mut self, read: reload::Outcome) {
+        match read {
+            Ok(Reload { differences, policies }) => {
+                if let Some((policy, questions)) = policies {
+                    self.devices.desk.change_policies(policy, questions);
+                }
+                self.devices.tell(NodeEvent::Reloaded(differences));
+            }
+            Err(why) => self.devices.tell(NodeEvent::NotReloaded(why)),
+        }
     }
 
     /// Handles all arrivals and due timers.

@@ -1,4 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP: the first signal requests a graceful stop, the second ends the process at once.
+//! SIGTERM, SIGINT and SIGHUP: the first signal requests a graceful stop, the second ends the process at once. In a
+//! program that [reloads](when_reload), SIGHUP makes it read its configuration again.
 //!
 //! A program calls [`install`] once, then checks [`requested`] or subscribes with [`when_requested`]. A process without
 //! a handler keeps the system's defaults; as process 1 of a container it would ignore SIGTERM. A signal that is ignored
@@ -49,12 +50,17 @@ struct Callbacks {
     next: u64,
     of_request: BTreeMap<u64, Callback>,
     of_abort: BTreeMap<u64, Callback>,
+    of_reload: BTreeMap<u64, Callback>,
 }
 
 /// First signal received; 0 if none.
 static REQUESTED: AtomicI32 = AtomicI32::new(0);
-static CALLBACKS: Mutex<Callbacks> =
-    Mutex::new(Callbacks { next: 0, of_request: BTreeMap::new(), of_abort: BTreeMap::new() });
+static CALLBACKS: Mutex<Callbacks> = Mutex::new(Callbacks {
+    next: 0,
+    of_request: BTreeMap::new(),
+    of_abort: BTreeMap::new(),
+    of_reload: BTreeMap::new(),
+});
 
 fn callbacks() -> MutexGuard<'static, Callbacks> {
     CALLBACKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -69,6 +75,7 @@ impl Drop for Subscription {
         let mut callbacks = callbacks();
         callbacks.of_request.remove(&self.0);
         callbacks.of_abort.remove(&self.0);
+        callbacks.of_reload.remove(&self.0);
     }
 }
 
@@ -96,6 +103,12 @@ pub fn install() -> io::Result<()> {
 
 /// Handles a signal, on the thread that waits for signals.
 fn on(signal: i32, aborts: &AtomicBool) {
+    if signal == SIGHUP && requested().is_none() {
+        let reload: Vec<Callback> = callbacks().of_reload.values().cloned().collect();
+        if !reload.is_empty() {
+            return reload.iter().for_each(|callback| callback());
+        }
+    }
     let is_first = REQUESTED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
     let run: Vec<Callback> = match is_first {
         true => callbacks().of_request.values().cloned().collect(),
@@ -141,6 +154,16 @@ pub fn when_requested(callback: impl Fn() + Send + Sync + 'static) -> Subscripti
         callback();
     }
     subscription
+}
+
+/// Calls `callback` on each SIGHUP before a stop is requested, on the thread that waits for signals. The callback must
+/// not subscribe. While there is such a subscription, SIGHUP does not request a stop.
+pub fn when_reload(callback: impl Fn() + Send + Sync + 'static) -> Subscription {
+    let mut callbacks = callbacks();
+    callbacks.next += 1;
+    let id = callbacks.next;
+    callbacks.of_reload.insert(id, Arc::new(callback));
+    Subscription(id)
 }
 
 /// Calls `callback` before a second signal ends the process: the last chance to clean up.

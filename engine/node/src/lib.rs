@@ -44,6 +44,7 @@ mod process;
 pub mod progress;
 pub mod recording;
 mod recovery;
+pub mod reload;
 mod reply_sender;
 mod reproduction;
 pub mod scripted;

@@ -110,8 +110,8 @@ impl Observer for LogObserver {
             FetchesState { .. } | ReceivesState { .. } | AdoptedState { .. } => {
                 emit!(INFO, "state", replica, left_out, event);
             }
-            RecordingFull | ConfigWarning(_) => emit!(WARN, "replica", replica, left_out, event),
-            Recording(_) | Stopped { .. } => emit!(INFO, "replica", replica, left_out, event),
+            RecordingFull | ConfigWarning(_) | NotReloaded(_) => emit!(WARN, "replica", replica, left_out, event),
+            Recording(_) | Reloaded(_) | Stopped { .. } => emit!(INFO, "replica", replica, left_out, event),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
+use crate::reload::Differences;
 use quorate_consensus::Evidence;
 use quorate_network::transports::{Listening, PathChange, Remote};
 use quorate_types::text::escaped;
@@ -77,6 +78,10 @@ pub enum NodeEvent {
     Hearsay(Evidence),
     /// The configuration is valid, but a setting is inadvisable.
     ConfigWarning(ConfigFault),
+    /// The configuration was read again.
+    Reloaded(Differences),
+    /// The configuration was read again and is invalid, so the replica keeps the old one.
+    NotReloaded(String),
     /// The replica has stopped as requested.
     Stopped { height: Height },
 }
@@ -138,6 +143,26 @@ impl fmt::Display for NodeEvent {
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
             NodeEvent::Evidence(evidence) => evidence.fmt(f),
             NodeEvent::Hearsay(evidence) => f.write_str(&evidence.hearsay()),
+            NodeEvent::Reloaded(Differences { changed, refused }) => {
+                let list = |keys: &[String]| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+                match (changed.is_empty(), refused.is_empty()) {
+                    (true, true) => f.write_str("read its configuration again: nothing has changed"),
+                    (false, true) => write!(f, "read its configuration again: took over {}", list(changed)),
+                    (true, false) => {
+                        write!(f, "read its configuration again: a restart is needed for {}", list(refused))
+                    }
+                    (false, false) => {
+                        let (changed, refused) = (list(changed), list(refused));
+                        write!(
+                            f,
+                            "read its configuration again: took over {changed}; a restart is needed for {refused}"
+                        )
+                    }
+                }
+            }
+            NodeEvent::NotReloaded(why) => {
+                write!(f, "WARNING: keeps its configuration, because the file is wrong: {why}")
+            }
             NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }

@@ -9,6 +9,7 @@ use crate::host::Order;
 use crate::interrupt;
 use crate::memory::Returning;
 use crate::observer::{NodeEvent, Observer};
+use crate::reload::Reloader;
 use crate::testnet::replica_directory;
 use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_storage::CpuAccount;
@@ -33,6 +34,12 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, Attachment::Listen(None), None, observer)?;
     let (orders, waker, _admin) = (assembled.orders, assembled.waker, assembled.admin);
+    let reloader = Reloader::new(directory, config.clone(), assembled.reloads);
+    let wakes = waker.clone();
+    let _reloads = interrupt::when_reload(move || {
+        reloader.read();
+        wakes();
+    });
     let _until_the_end = interrupt::when_requested(move || {
         orders.give(Order::Finish);
         waker();

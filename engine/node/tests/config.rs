@@ -1,10 +1,11 @@
 //! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
 use quorate_adversary::byzantine::behaviours::Slow;
-use quorate_crypto::{ReplicaKeys, SchemeKind};
+use quorate_crypto::{AdmittedClients, ReplicaKeys, SchemeKind};
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{RetransmissionProfile, TransportKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
+use quorate_node::reload::{Differences, differences};
 use quorate_node::{JournalKind, Laboratory, NodeConfig, NodeError, testnet};
 use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::digest::encode_hex;
@@ -483,4 +484,24 @@ fn a_key_without_effect_is_refused_with_its_line_and_not_written() {
     }
     let quic = written(&|config| config.transport = TransportKind::QUIC);
     assert!(quic.contains("\n[quic]\n") && !quic.contains("[tcp]") && !quic.contains("[retransmission]"), "{quic}");
+}
+
+#[test]
+fn a_running_replica_takes_over_only_keys_and_quotas_of_clients_under_the_same_rule() {
+    let scratch = Scratch::new("reload");
+    let running = testnet::write(&NodeConfig::template("net"), 4, 7300, &scratch.0).unwrap().configs.remove(0);
+    assert_eq!(differences(&running, &running), Differences::default());
+    let mut file = running.clone();
+    (file.clients.max_commands_per_s, file.clients.max_answer_us_per_s) = (5, 6);
+    file.members[1].address = "127.0.0.1:1".parse().unwrap();
+    file.consensus.view_timeout_ms += 1;
+    file.admin.address = None;
+    let found = differences(&running, &file);
+    assert_eq!(found.changed, ["clients.max_answer_us_per_s", "clients.max_commands_per_s"]);
+    assert_eq!(found.refused, ["admin.address", "consensus.view_timeout_ms", "members"]);
+    file = running.clone();
+    file.clients.admitted = AdmittedClients::Listed;
+    file.clients.keys = vec!["00".to_owned()];
+    let found = differences(&running, &file);
+    assert_eq!((found.changed.len(), found.refused.len()), (0, 2), "keys of another rule are for that rule: {found:?}");
 }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 /// Help on signals and the exit status.
 pub const EXIT_STATUS: &str = "\
 Signals:
-  SIGTERM, SIGINT and SIGHUP stop it in order: it accepts no more connections, writes and sends what it has signed,
-  and exits with status 0.
-  A second one stops it at once. Either way, every answer that a client received stays valid
+  SIGTERM and SIGINT stop it in order: it accepts no more connections, writes and sends what it has signed, and exits
+  with status 0. A second one stops it at once. Either way, every answer that a client received stays valid.
+  SIGHUP has it read config.toml again: it takes over the keys and quotas of [clients], and logs which keys it took
+  over and which need a restart
 
 Exit status:
   0  a signal stopped it in order

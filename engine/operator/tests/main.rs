@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 mod judge;
 mod monitoring;
+mod reload;
 mod standstill;
 mod switches;
 mod terms;
@@ -28,10 +29,11 @@ const PORTS: u16 = 4 * REPLICAS;
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate-node"));
     // A shell that runs the tests in the background makes them ignore signals, and children inherit that. SAFETY: only
-    // resets a disposition, which is safe between fork and exec.
+    // resets dispositions, which is safe between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             Ok(())
         })
     };

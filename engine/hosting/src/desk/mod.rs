@@ -143,6 +143,12 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         (self.parts.policy, self.parts.questions) = (policy, questions);
     }
 
+    /// Changes the keys and quotas of the admission policies. Counts and debts remain.
+    pub fn change_policies(&mut self, policy: AdmissionPolicy, questions: QuestionPolicy<K>) {
+        self.parts.policy.change(policy);
+        self.parts.questions.change(questions);
+    }
+
     /// Stops or resumes answering and refusing bundles. Queries are still answered.
     pub fn mute(&mut self, is_muted: bool) {
         self.is_muted = is_muted;

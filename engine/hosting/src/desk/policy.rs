@@ -31,6 +31,11 @@ impl AdmissionPolicy {
         AdmissionPolicy { listed, command_ns, ..AdmissionPolicy::default() }
     }
 
+    /// Takes over the keys and the quota of another policy. Counts and debts remain.
+    pub(super) fn change(&mut self, new: AdmissionPolicy) {
+        (self.listed, self.command_ns) = (new.listed, new.command_ns);
+    }
+
     /// Returns why a bundle's client is not admitted. `certificate` is the fault of its certificate.
     pub(super) fn refusal(&mut self, bundle: &Bundle, certificate: Option<CertificateFault>) -> Option<String> {
         let why = match certificate {

@@ -100,6 +100,16 @@ impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
         QuestionPolicy { proofs, ..QuestionPolicy::open(quotas) }
     }
 
+    /// Takes over the keys and quotas of another policy of the same kind. Counts and debts remain, and each link proves
+    /// its key again.
+    pub(super) fn change(&mut self, new: QuestionPolicy<K>) {
+        self.quotas = new.quotas;
+        if let (Some(own), Some(new)) = (&mut self.proofs, new.proofs) {
+            own.askers = new.askers;
+            own.links.clear();
+        }
+    }
+
     /// Returns the reply to a query that must not be answered now. `address` is the link's address.
     pub(super) fn refusal(&mut self, link: K, address: u64, id: u64, now: Time) -> Option<ReplicaReply> {
         if let Some(Proofs { challenges, links, .. }) = &mut self.proofs {
