@@ -23,6 +23,7 @@
 //!
 //! For client key files see [`client`]. Every key file may be encrypted with a passphrase: see [`vault`].
 
+mod access;
 mod age;
 pub mod client;
 mod fields;
@@ -33,9 +34,9 @@ pub mod vault;
 use crate::error::CryptoError;
 use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::scheme::SchemeKind;
+pub use access::is_open_to_others;
 pub use age::AgeFault;
 use fields::{Fields, Form, Text};
-pub use file::is_open_to_others;
 use passphrase::{PassphraseFault, Passphrases};
 use quorate_types::{ClusterId, ReplicaId};
 use std::io;

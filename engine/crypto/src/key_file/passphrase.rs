@@ -1,6 +1,6 @@
 //! Passphrases of encrypted key files: from a file, an environment variable or the terminal, never from an argument.
 
-use super::file::is_open;
+use super::access::is_open;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::AsRawFd;
