@@ -11,6 +11,7 @@ use quorate_lab::spec::choice;
 use quorate_node::interrupt;
 use quorate_operator::failure::cannot_use;
 use quorate_operator::output::{self, Form, Outputs};
+use quorate_runner::artefact::{self, About};
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
@@ -25,7 +26,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Commit from which this program was built.
 const COMMIT: &str = env!("QUORATE_COMMIT");
@@ -45,6 +46,9 @@ pub enum LabCommand {
     Compare(CompareArgs),
     /// Write the rows of a directory as a table, one line for each run, second or sampled request.
     Export(ExportArgs),
+    /// Make a directory an artefact to publish: the report, tables, a script that repeats the runs, and metadata of all
+    /// files (RO-Crate 1.1).
+    Artefact(ArtefactArgs),
     /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
     Fidelity(FidelityArgs),
 }
@@ -155,6 +159,20 @@ pub struct ExportArgs {
     out: String,
 }
 
+/// Flags of `quorate lab artefact`.
+#[derive(Args)]
+pub struct ArtefactArgs {
+    /// Directory of the results.
+    #[arg(value_name = "DIR", default_value = DEFAULT_DIR)]
+    dir: PathBuf,
+    /// Width of the figures [default: two columns for figures of several panels].
+    #[arg(long, value_name = "NUMBER", value_parser = choice::<Columns>())]
+    column: Option<Columns>,
+    /// Address of the license of the data, such as https://creativecommons.org/licenses/by/4.0/ [default: none].
+    #[arg(long, value_name = "URL")]
+    license: Option<String>,
+}
+
 impl LabCommand {
     /// Returns whether the command runs for a while and reports a partial result if a signal interrupts it.
     pub fn has_result(&self) -> bool {
@@ -169,6 +187,7 @@ pub fn run(command: &LabCommand) -> Outcome {
         LabCommand::Report(arguments) => judge_again(arguments),
         LabCommand::Compare(arguments) => compare_directories(arguments),
         LabCommand::Export(arguments) => export(arguments),
+        LabCommand::Artefact(arguments) => make_artefact(arguments),
         LabCommand::Fidelity(arguments) => fidelity::run(arguments),
     }
 }
@@ -329,6 +348,26 @@ fn write_page(arguments: &ReportArgs, findings: &[Finding]) -> Outcome {
         }
         output::report(&format!("wrote {} and a page for each paper beside it", path.display()));
     }
+    Ok(())
+}
+
+fn make_artefact(arguments: &ArtefactArgs) -> Outcome {
+    let dir = &arguments.dir;
+    let archived = report::read(&Store::open(dir)?)?;
+    let judged: Vec<Judged> = archived.iter().map(report::Archived::judged).collect::<Result<_, _>>()?;
+    let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
+    let findings = findings(&plans, &judged);
+    let report = page::page(&findings, None);
+    page::write_page(&dir.join(page::PAGE_FILE), &report)?;
+    page::write_figures(&dir.join(page::FIGURES_DIR), &report, arguments.column)?;
+    let about = About { published: SystemTime::now(), license: arguments.license.clone() };
+    let count = artefact::write(dir, &archived, &findings, &about)?;
+    output::say(&format!(
+        "{}: {count} files described in {}; `sh {}` repeats the runs",
+        dir.display(),
+        artefact::METADATA_FILE,
+        dir.join(artefact::REPEAT_FILE).display()
+    ))?;
     Ok(())
 }
 

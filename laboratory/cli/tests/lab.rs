@@ -265,6 +265,26 @@ fn a_report_has_the_width_of_a_column_and_entries_for_a_bibliography() {
     assert_eq!(output.status.code(), Some(2), "both name standard output: {}", text(&output.stderr));
 }
 
+#[test]
+fn an_artefact_repeats_its_runs_wherever_it_is() {
+    let scratch = Scratch::new("lab-artefact");
+    let (file, dir) = (file(&scratch, SIMULATED), scratch.path("dir"));
+    let first = json(&["lab", "run", &file, "--dir", &dir, "--json", "-"]);
+    let told = text(&succeeds(&["lab", "artefact", &dir]).stdout);
+    assert!(told.contains("files described in ro-crate-metadata.json"), "{told}");
+    let moved = scratch.path("moved");
+    fs::rename(&dir, &moved).expect("it can be moved");
+    let repeated = scratch.path("repeated");
+    let bin = Path::new(env!("CARGO_BIN_EXE_quorate")).parent().expect("a directory").display().to_string();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh").args([format!("{moved}/repeat.sh"), repeated.clone()]).env("PATH", path).output();
+    let output = output.expect("sh runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let again = json(&["lab", "report", &repeated, "--json", "-"]);
+    let figures = |result: &Value| rows(result).iter().map(|row| row["figures"].to_string()).collect::<BTreeSet<_>>();
+    assert_eq!(figures(&first), figures(&again), "virtual time repeats exactly");
+}
+
 /// Runs two cells, and sends a signal to this process or its child while the second cell runs, after the first one was
 /// stored.
 fn ended_in_the_second_cell(scratch: &Scratch, whom: impl FnOnce(u32) -> u32, signal: i32) -> Output {

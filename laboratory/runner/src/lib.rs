@@ -3,8 +3,9 @@
 //! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
 //! another, each in a process of its own ([`call`], `process`), and keeps every row in a directory ([`store`]).
 //! [`report`] judges the rows of a directory, [`compare`] compares two directories, [`export`] writes rows as
-//! tables, and [`bibtex`] the entries that cite a run.
+//! tables, [`bibtex`] the entries that cite a run, and [`artefact`] makes a directory fit to publish.
 
+pub mod artefact;
 pub mod bibtex;
 pub mod call;
 pub mod catalogue;

@@ -8,6 +8,8 @@ use quorate_types::Fault;
 
 /// A completed experiment, with its rows.
 pub struct Archived {
+    /// The experiment as it was run.
+    pub record: Record,
     pub experiment: Experiment,
     pub profile: Profile,
     pub instruments: Vec<Instrument>,
@@ -55,7 +57,7 @@ fn read_one(store: &Store, record: &Record) -> Result<Archived, RunnerError> {
             }
         }
     }
-    Ok(Archived { profile: record.profile, instruments, rows, experiment })
+    Ok(Archived { record: record.clone(), profile: record.profile, instruments, rows, experiment })
 }
 
 /// Returns a kept row as a row of this plan, since other experiments may share the cell.

@@ -5,10 +5,18 @@ use quorate_lab::experiments::{Instrument, Profile, Row};
 use quorate_operator::report::Report;
 use quorate_runner::compare::{check_figures, compare};
 use quorate_runner::report::Archived;
+use quorate_runner::store::Record;
 
 fn archived(rows: Vec<Row>) -> Vec<Archived> {
     let experiment = experiment("", "");
-    vec![Archived { experiment, profile: Profile::Quick, instruments: vec![Instrument::Real], rows }]
+    let record = Record {
+        file: "mine.toml".into(),
+        text: String::new(),
+        profile: Profile::Quick,
+        seed: None,
+        cells: Default::default(),
+    };
+    vec![Archived { record, experiment, profile: Profile::Quick, instruments: vec![Instrument::Real], rows }]
 }
 
 fn runs(batch: i64, throughputs: &[f64]) -> Vec<Row> {

@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary. Whole runs are tested with the binary, in `laboratory/cli/tests/lab.rs`.
 
+mod artefact;
 mod calls;
 mod catalogue;
 mod citable;
