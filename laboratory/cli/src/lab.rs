@@ -3,10 +3,12 @@
 use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
 use crate::live::overwrite;
+use crate::network;
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
 use quorate_lab::experiments::{Experiment, Instrument, Plan, Profile, Row};
 use quorate_lab::input;
+use quorate_lab::network::NetworkArgs;
 use quorate_lab::spec::choice;
 use quorate_node::interrupt;
 use quorate_operator::failure::cannot_use;
@@ -49,6 +51,8 @@ pub enum LabCommand {
     /// Make a directory an artefact to publish: the report, tables, a script that repeats the runs, and metadata of all
     /// files (RO-Crate 1.1).
     Artefact(ArtefactArgs),
+    /// Convert a network between the file format and CSV with measured round trips.
+    Network(NetworkArgs),
     /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
     Fidelity(FidelityArgs),
 }
@@ -188,6 +192,7 @@ pub fn run(command: &LabCommand) -> Outcome {
         LabCommand::Compare(arguments) => compare_directories(arguments),
         LabCommand::Export(arguments) => export(arguments),
         LabCommand::Artefact(arguments) => make_artefact(arguments),
+        LabCommand::Network(arguments) => network::run(arguments),
         LabCommand::Fidelity(arguments) => fidelity::run(arguments),
     }
 }

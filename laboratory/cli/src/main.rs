@@ -9,6 +9,7 @@ mod lab;
 mod live;
 mod model;
 mod museum;
+mod network;
 mod plan;
 mod replay;
 mod testnet;

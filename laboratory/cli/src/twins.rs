@@ -1,7 +1,7 @@
 //! `quorate twins`: writes scenarios to standard output or a file, and transcripts and results to standard output.
 
 use crate::Outcome;
-use quorate_lab::twins::{self, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
+use quorate_lab::twins::{self, ConvertArgs, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
 use quorate_operator::output::{self, Form, Outputs};
 use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 use std::path::Path;
@@ -17,6 +17,7 @@ pub fn run(command: &TwinsCommand) -> Outcome {
         TwinsCommand::Run(arguments) => play(arguments),
         TwinsCommand::Replay(arguments) => replay(arguments),
         TwinsCommand::Shrink(arguments) => shrink(arguments),
+        TwinsCommand::Convert(arguments) => convert(arguments),
     }
 }
 
@@ -86,4 +87,15 @@ fn shrink(arguments: &ShrinkArgs) -> Outcome {
     let mut place = outputs.writer("--out");
     writeln!(place, "{}", simplest.to_line())
         .map_err(|error| format!("cannot write {}: {error}", shown(&arguments.out)).into())
+}
+
+fn convert(arguments: &ConvertArgs) -> Outcome {
+    let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[&arguments.file])?;
+    let text = twins::convert(arguments)?;
+    match outputs.writer("--out").write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write {}: {error}", shown(&arguments.out)).into())
+        }
+        _ => Ok(()),
+    }
 }

@@ -197,6 +197,7 @@ const MADE_BY_USERS: &[&str] = &[
     "result.json",
     "report.html",
     "rows.parquet",
+    "repeat.sh",
 ];
 
 /// Returns the files that `crate/file` or `module/file` may stand for: below a crate's `src`, or below a module in it.

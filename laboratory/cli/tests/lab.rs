@@ -285,6 +285,27 @@ fn an_artefact_repeats_its_runs_wherever_it_is() {
     assert_eq!(figures(&first), figures(&again), "virtual time repeats exactly");
 }
 
+#[test]
+fn measured_round_trips_are_a_network() {
+    let scratch = Scratch::new("lab-network");
+    let (csv, toml) = (scratch.path("aws.csv"), scratch.path("aws.toml"));
+    let round_trips = "region,us-east-1,eu-west-1\nus-east-1,1,70\neu-west-1,70,1\n";
+    fs::write(&csv, round_trips).expect("it can be written");
+    succeeds(&["lab", "network", &csv, "--out", &toml]);
+    assert_eq!(text(&succeeds(&["lab", "network", &toml, "--to", "csv"]).stdout), round_trips);
+    let run = |network: &str| {
+        let flags = ["--network", network, "--duration", "1s", "--warmup", "1s", "--outstanding", "10", "--json", "-"];
+        json(&[&["sim"][..], &flags].concat())
+    };
+    let (of_csv, of_toml) = (run(&csv), run(&toml));
+    assert_eq!(of_csv["latency_ms"], of_toml["latency_ms"], "both files are the same network");
+    assert!(of_csv["latency_ms"]["p50"].as_f64().is_some_and(|p50| p50 > 70.0), "{}", of_csv["latency_ms"]);
+    fs::write(&csv, "region,a,b\na,1,fast\n").expect("it can be written");
+    let output = quorate(&["sim", "--network", &csv]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("line 2, column 3: `fast` is no round trip"), "{}", text(&output.stderr));
+}
+
 /// Runs two cells, and sends a signal to this process or its child while the second cell runs, after the first one was
 /// stored.
 fn ended_in_the_second_cell(scratch: &Scratch, whom: impl FnOnce(u32) -> u32, signal: i32) -> Output {

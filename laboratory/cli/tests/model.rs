@@ -129,3 +129,16 @@ fn a_thousand_replicas_have_an_answer() {
     let answer = json(&["model", "jolteon", "--replicas", "1000", "--loss", "0.1", "--json", "-"]);
     assert_eq!(answer["quorum"], 667);
 }
+
+/// With two silent replicas of four no quorum answers: the sums over its sizes have no terms.
+#[test]
+fn a_chance_of_zero_has_no_sign() {
+    let flags = ["model", "pbft", "--silent", "2"];
+    let table = text(&succeeds(&flags).stdout);
+    assert!(table.contains("success") && !table.contains("-0"), "{table}");
+    let answer = json(&[&flags[..], &["--json", "-"]].concat());
+    for key in ["success_probability", "agreement_probability", "expected_replies"] {
+        let value = answer[key].as_f64().unwrap_or_else(|| panic!("{key} is {}", answer[key]));
+        assert!(value == 0.0 && value.is_sign_positive(), "{key} is {}", answer[key]);
+    }
+}

@@ -172,3 +172,22 @@ fn only_the_museum_puts_bugs_into_replicas() {
     let switches = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/consensus/src/mutants.rs"));
     assert!(!switches.contains("Deserialize") && !switches.contains("FromStr"), "a mutant cannot be read from a file");
 }
+
+#[test]
+fn scenarios_can_be_exchanged_with_other_implementations() {
+    let directory = scratch("exchange");
+    let made = told(&directory, &["twins", "generate", "--rounds", "2", "--sample", "5", "--seed", "3"]);
+    fs::write(directory.join("ours.jsonl"), &made).expect("it can be written");
+    for format in ["relab", "diem"] {
+        let theirs = format!("{format}.json");
+        told(&directory, &["twins", "convert", "ours.jsonl", "--to", format, "--out", &theirs]);
+        let file = json(&fs::read_to_string(directory.join(&theirs)).expect("it was written"));
+        assert_eq!(file["scenarios"].as_array().map(Vec::len), Some(5));
+        assert_eq!(told(&directory, &["twins", "convert", &theirs, "--from", format]), made);
+    }
+    fs::write(directory.join("bad.json"), "{\"num_nodes\": 4,\n \"num_twins\": \"one\"}").expect("it can be written");
+    let output = quorate(&directory, &["twins", "convert", "bad.json", "--from", "relab"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("bad.json: invalid type: string \"one\"") && said.contains("line 2 column"), "{said}");
+}

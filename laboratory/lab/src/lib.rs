@@ -16,6 +16,7 @@ pub mod figures;
 pub mod input;
 mod link_flags;
 pub mod model;
+pub mod network;
 pub mod noise;
 mod partial;
 pub mod plan;

@@ -83,9 +83,10 @@ fn files(dir: &Path, below: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir.join(below)).expect("it is there") {
         let entry = entry.expect("an entry");
         let path = format!("{below}{}", entry.file_name().to_string_lossy());
-        match entry.path().is_dir() {
-            true => files(dir, &format!("{path}/"), found),
-            false => drop(found.insert(path)),
+        if entry.path().is_dir() {
+            files(dir, &format!("{path}/"), found);
+        } else {
+            found.insert(path);
         }
     }
 }
@@ -123,7 +124,9 @@ fn every_file_is_described_with_its_digest() {
     let entities = entities(&metadata);
     assert!(entities["./"]["license"].is_null(), "nobody named a license");
     let mut parts = BTreeSet::new();
-    references(&entities["./"]["hasPart"], &mut |id| drop(parts.insert(id.to_owned())));
+    references(&entities["./"]["hasPart"], &mut |id| {
+        parts.insert(id.to_owned());
+    });
     let mut expected = BTreeSet::new();
     files(&scratch.0, "", &mut expected);
     for other in ["lock", METADATA_FILE, "cells/key0-0-4711.out"] {

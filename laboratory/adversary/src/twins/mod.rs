@@ -7,6 +7,7 @@
 mod bugs;
 #[cfg_attr(not(feature = "museum"), allow(dead_code, reason = "only the museum scripts a world by hand"))]
 mod checker;
+pub mod foreign;
 pub mod hostile;
 mod instance;
 mod links;

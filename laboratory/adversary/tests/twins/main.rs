@@ -5,6 +5,7 @@ mod codes;
 mod counts;
 mod disks;
 mod files;
+mod foreign;
 mod hostile;
 mod museum;
 mod scenarios;

@@ -167,7 +167,7 @@ impl SimOptions {
     pub fn network(&self) -> Result<NetworkSpec, SimError> {
         let mut network = match NetworkSpec::preset(&self.network) {
             Some(network) => network,
-            None => NetworkSpec::parse(&read(&self.network, NETWORK)?, &self.network)?,
+            None => NetworkSpec::of_file(&read(&self.network, NETWORK)?, &self.network)?,
         };
         if let Some(probability) = self.loss {
             network.loss = Loss::Independent { probability };

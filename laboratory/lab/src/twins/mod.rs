@@ -5,12 +5,14 @@ mod options;
 mod result;
 
 pub use options::{
-    ChoiceArgs, EntryArgs, GenerateArgs, ReplayArgs, RunArgs, ShapeArgs, ShrinkArgs, TwinsCommand, TwinsError,
+    ChoiceArgs, ConvertArgs, EntryArgs, GenerateArgs, ReplayArgs, RunArgs, ShapeArgs, ShrinkArgs, TwinsCommand,
+    TwinsError,
 };
 pub use result::{FindingResult, ShapeResult, Simplest, TwinsResult};
 
 use crate::spec::ProtocolKind;
 use crate::{input, partial};
+use quorate_adversary::twins::foreign::{FileFormat, format as foreign_file, parse as parse_foreign};
 use quorate_adversary::twins::play::{player, replay as play_once};
 use quorate_adversary::twins::run::{Finding, Source};
 use quorate_adversary::twins::scenario::ScenarioError;
@@ -21,6 +23,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
+/// Maximum size of a file of another implementation, in bytes.
+const MAX_FOREIGN_BYTES: u64 = 256 << 20;
 /// Name that stands for standard input or output.
 const STANDARD: &str = "-";
 
@@ -148,6 +152,35 @@ pub fn shrink(arguments: &ShrinkArgs) -> Result<Entry, TwinsError> {
     let (protocol, read) = read_entry(&arguments.entry)?;
     let (scenario, verdict) = simplify(protocol, &read.scenario).ok_or(TwinsError::Safe(protocol))?;
     Ok(entry(protocol, &scenario, verdict.violation().expect("it violates the same invariant")))
+}
+
+/// Returns the scenarios of a file in another format. Protocols and findings are left out by formats that lack them.
+///
+/// # Errors
+/// If the file is invalid, or the other format cannot express a scenario.
+pub fn convert(arguments: &ConvertArgs) -> Result<String, TwinsError> {
+    let path = arguments.file.display().to_string();
+    let foreign = |source| TwinsError::Foreign { path: path.clone(), source };
+    if arguments.from == FileFormat::Quorate {
+        let entries = read_entries(&arguments.file)?;
+        if arguments.to == FileFormat::Quorate {
+            return Ok(entries.iter().map(|entry| entry.to_line() + "\n").collect());
+        }
+        let scenarios: Vec<Scenario> = entries.into_iter().map(|entry| entry.scenario).collect();
+        return foreign_file(&scenarios, arguments.to).map_err(foreign);
+    }
+    let unreadable = |source| TwinsError::Read { path: path.clone(), source };
+    let source: Box<dyn Read> = match arguments.file.as_os_str() == STANDARD {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(&arguments.file).map_err(unreadable)?),
+    };
+    let mut text = String::new();
+    source.take(MAX_FOREIGN_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FOREIGN_BYTES {
+        return Err(unreadable(io::Error::other(format!("it is larger than {MAX_FOREIGN_BYTES} bytes; split it"))));
+    }
+    let scenarios = parse_foreign(&text, arguments.from).map_err(foreign)?;
+    foreign_file(&scenarios, arguments.to).map_err(foreign)
 }
 
 fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError> {

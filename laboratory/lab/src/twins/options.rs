@@ -2,6 +2,7 @@
 
 use crate::spec::{ProtocolKind, choice};
 use clap::{Args, Subcommand};
+use quorate_adversary::twins::foreign::FileFormat;
 use quorate_adversary::twins::hostile::HostileClient;
 use quorate_adversary::twins::run::{Choice, Shard};
 use quorate_adversary::twins::scenario::{MAX_ROUNDS, ScenarioError};
@@ -29,6 +30,8 @@ pub enum TwinsCommand {
     Replay(ReplayArgs),
     /// Find the simplest scenario that violates the same invariant.
     Shrink(ShrinkArgs),
+    /// Convert scenarios from and to the files of relab/hotstuff and DiemBFT.
+    Convert(ConvertArgs),
 }
 
 /// Shape of scenarios.
@@ -159,6 +162,23 @@ pub struct ShrinkArgs {
     pub out: String,
 }
 
+/// Flags of `quorate twins convert`.
+#[derive(Args, Clone, Debug)]
+pub struct ConvertArgs {
+    /// Scenario file; - is standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Format of the file.
+    #[arg(long, default_value = "quorate", value_parser = choice::<FileFormat>())]
+    pub from: FileFormat,
+    /// Format to write.
+    #[arg(long, default_value = "quorate", value_parser = choice::<FileFormat>())]
+    pub to: FileFormat,
+    /// Write the scenarios to this file; - is standard output.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub out: String,
+}
+
 /// Reason why scenarios could not be generated, run or written.
 #[derive(Debug, Error)]
 pub enum TwinsError {
@@ -189,6 +209,9 @@ pub enum TwinsError {
         line: usize,
         source: ScenarioError,
     },
+    /// A file of another implementation is invalid, or its format cannot express a scenario.
+    #[error("{path}: {source}")]
+    Foreign { path: String, source: ScenarioError },
     #[error("{path} has no line {line}: it has {scenarios} scenarios, one per line")]
     NoSuchLine {
         path: String,

@@ -169,12 +169,12 @@ impl Phases {
     /// Returns P(S >= s), the probability that the client receives at least s replies. With s = 2f+1 this is the
     /// paper's success.
     pub fn replies_at_least(&self, least: usize) -> f64 {
-        self.replies().iter().skip(least).sum::<f64>().min(1.0)
+        total(self.replies().iter().skip(least).copied()).min(1.0)
     }
 
     /// Returns P(J >= j): at least that many replicas commit.
     pub fn committed_at_least(&self, least: usize) -> f64 {
-        self.committed().iter().skip(least).sum::<f64>().min(1.0)
+        total(self.committed().iter().skip(least).copied()).min(1.0)
     }
 
     /// Returns E[S, J >= Q, K >= Q, M + 1 >= Q]: the expected replies, counting 0 for requests that no quorum commits.
@@ -182,12 +182,13 @@ impl Phases {
     pub fn expected_replies(&self) -> f64 {
         let reply = self.messages.reply.probability();
         let committed = self.committed();
-        committed.iter().enumerate().skip(self.committee.quorum()).map(|(j, weight)| j as f64 * weight * reply).sum()
+        let replies = committed.iter().enumerate().skip(self.committee.quorum());
+        total(replies.map(|(j, weight)| j as f64 * weight * reply))
     }
 
     /// Returns E[S]: the expected replies over all requests, including those that fewer replicas than a quorum commit.
     pub fn mean_replies(&self) -> f64 {
-        self.replies().iter().enumerate().map(|(replies, weight)| replies as f64 * weight).sum()
+        total(self.replies().iter().enumerate().map(|(replies, weight)| replies as f64 * weight))
     }
 
     /// Returns the lower bound of equation 2 on [`Phases::expected_replies`], with a separate chance for each kind of
@@ -251,4 +252,9 @@ fn forward(
 
 fn exponentials(logarithms: &[f64]) -> Vec<f64> {
     logarithms.iter().map(|ln| libm::exp(*ln)).collect()
+}
+
+/// Returns the sum of probabilities. The sum of no numbers is -0, which a reader would take for an error.
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.sum::<f64>() + 0.0
 }

@@ -1,5 +1,6 @@
 //! Links, and streams over them.
 
+mod csv;
 mod delay;
 mod end;
 mod endpoints;

@@ -305,7 +305,7 @@ impl NetworkSpec {
             || self.links.iter().filter_map(|link| link.loss.as_ref()).any(Loss::loses)
     }
 
-    fn validate(&self, name: &str) -> Result<(), Fault> {
+    pub(super) fn validate(&self, name: &str) -> Result<(), Fault> {
         let refuse = |key: String, what: String, help: &str| {
             Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };

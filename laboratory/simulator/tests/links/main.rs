@@ -1,4 +1,6 @@
-//! Tests of the loss models.
+//! Tests of the loss models and of measured delays.
+
+mod matrices;
 
 use quorate_simulator::links::{Loss, LossProcess, Purpose, Random};
 
