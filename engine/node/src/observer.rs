@@ -2,7 +2,6 @@
 
 use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
-use crate::reload::Differences;
 use quorate_consensus::Evidence;
 use quorate_network::transports::{Listening, PathChange, Remote};
 use quorate_types::text::escaped;
@@ -10,6 +9,15 @@ use quorate_types::{Address, Difference, Digest, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
+
+/// Keys of a configuration that was read again, whose values differ from those in use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Differences {
+    /// Keys that were taken over.
+    pub changed: Vec<String>,
+    /// Keys that need a restart.
+    pub refused: Vec<String>,
+}
 
 /// Event of interest to an operator. None occurs in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! Configuration that is read again while the replica runs: which clients it admits, and their quotas.
 
 use crate::config::{CONFIG_FILE, NodeConfig};
+use crate::observer::Differences;
 use quorate_hosting::desk::{AdmissionPolicy, QuestionPolicy};
 use quorate_network::transports::LinkId;
 use quorate_types::ClusterId;
@@ -13,15 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Keys that a running replica takes over.
 pub const RELOADED_KEYS: [&str; 4] =
     ["clients.keys", "clients.max_commands_per_s", "clients.max_answer_bytes_per_s", "clients.max_answer_us_per_s"];
-
-/// Keys whose values differ from those in use.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Differences {
-    /// Keys that were taken over.
-    pub changed: Vec<String>,
-    /// Keys that need a restart.
-    pub refused: Vec<String>,
-}
 
 /// Compares a configuration with the one in use.
 pub fn differences(running: &NodeConfig, file: &NodeConfig) -> Differences {

@@ -261,7 +261,7 @@ fn refuse_idle(plan: &Plan, cell: &Cell, spec: &BenchSpec) -> Result<(), Fault> 
         None => Ok(()),
         Some(IdleKey { key, reason, help, .. }) => {
             let place = plan.experiment.place_of(plan.profile, cell.instrument, key);
-            Err(Fault::new(place, format!("the cell {}: has no effect, because {reason}", cell.label()), help))
+            Err(Fault::new(place, format!("{}: has no effect, because {reason}", cell.title()), help))
         }
     }
 }
@@ -290,7 +290,7 @@ fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fau
         SpecError::Impossible(problems) => {
             let mut faults = problems.into_iter().map(|Problem { place, what, help }| {
                 let at = place_of_flag(plan, cell, &place);
-                Fault::new(at, format!("the cell {}: {place}: {what}", cell.label()), help)
+                Fault::new(at, format!("{}: {place}: {what}", cell.title()), help)
             });
             faults.next().expect("an impossible specification has a problem")
         }

@@ -116,7 +116,7 @@ fn named<T: choice::Choice>(
 
 /// Converts a flag's error to one that names the place in the experiment file.
 fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, fault: Fault) -> Fault {
-    let what = format!("the cell {}: {}: {}", cell.label(), fault.place, fault.what);
+    let what = format!("{}: {}: {}", cell.title(), fault.place, fault.what);
     let key = fault.place.trim_start_matches('-').replace('-', "_");
     let at = match table.contains_key(&key) {
         true => plan.experiment.place_of(plan.profile, cell.instrument, &key),

@@ -62,7 +62,7 @@ fn a_deployed_cell_is_a_benchmark_on_the_hosts_of_a_file() {
     assert_eq!(why.as_deref(), Some("there are no hosts; name them with --hosts"));
     for (base, expected) in [
         ("host = \"deployed\"", "`host` is no key of a specification"),
-        ("cores = 2", "mine.toml, line 6, key `base.cores`: the cell alone: --cores: hosts do not share cores"),
+        ("cores = 2", "mine.toml, line 6, key `base.cores`: the only cell: --cores: hosts do not share cores"),
         ("fault = [\"slow:1@1s\"]", "has times of the load, which replicas on hosts do not know"),
     ] {
         let said = one(base, None).expect_err("hosts cannot run it");

@@ -232,6 +232,11 @@ impl Cell {
         if words.is_empty() { "the only cell".to_owned() } else { words.join(", ") }
     }
 
+    /// Returns the cell as the subject of a message: `the cell batch 400, leader fixed`.
+    pub fn title(&self) -> String {
+        if self.coordinates.is_empty() { self.label() } else { format!("the cell {}", self.label()) }
+    }
+
     /// Returns the key under which results of this cell are kept: SHA-256 over the tag `xcel`, the instrument, the
     /// outlier policy, the build, the machine, the cost table, the other inputs, and the keys of the specification in
     /// alphabetical order with their values. Texts are preceded by their length (8 bytes, little-endian), values by
