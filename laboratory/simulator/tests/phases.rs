@@ -197,6 +197,11 @@ const LOSSES: [f64; 5] = [0.02, 0.05, 0.1, 0.2, 0.3];
 /// Copies of PRE-PREPARE, and of all messages.
 const COPIES: [(usize, usize); 4] = [(0, 0), (1, 0), (2, 0), (0, 1)];
 
+/// Of 200 figures, two are outside of their 99 % intervals on average, and more than six in one of 200 trials.
+const MAX_OUTSIDE: usize = 6;
+/// Duration of the second measurement of points that were outside.
+const LONG: Duration = Duration::from_secs(90);
+
 /// Over the node's own UDP and DTLS, with one message per packet.
 #[test]
 fn the_chance_of_success_over_udp_is_that_of_the_model() {
@@ -205,8 +210,13 @@ fn the_chance_of_success_over_udp_is_that_of_the_model() {
     let points = lossy.flat_map(|(committee, loss)| COPIES.iter().map(move |copies| point(committee, loss, *copies)));
     let measured = measure(&points.collect::<Vec<_>>(), Some(&udp), Duration::from_secs(30));
     assert_eq!(measured.len(), 100);
-    let outside = unlikely(&measured, Counting::Engine);
-    assert!(outside.len() <= 1, "outside of the 99 % interval:\n{}", outside.join("\n"));
+    let is_outside = |one: &&Measured| !unlikely(std::slice::from_ref(*one), Counting::Engine).is_empty();
+    let outside: Vec<&Measured> = measured.iter().filter(is_outside).collect();
+    assert!(outside.len() <= MAX_OUTSIDE, "outside of the 99 % interval:\n{outside:?}");
+    // By chance, hardly any point is outside twice.
+    let again = (1000..).zip(outside).map(|(seed, (point, _))| (*point, point.measure(Some(udp.clone()), LONG, seed)));
+    let twice = unlikely(&again.collect::<Vec<_>>(), Counting::Engine);
+    assert!(twice.is_empty(), "outside of the 99 % interval twice:\n{}", twice.join("\n"));
     let others = unlikely(&measured, Counting::Paper);
     assert!(others.len() >= 5, "too few points tell the two ways of counting apart:\n{}", others.join("\n"));
 }

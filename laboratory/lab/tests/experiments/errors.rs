@@ -28,7 +28,11 @@ fn unknown_keys_and_names_are_refused_with_the_nearest() {
     check("", "[profile.quik]", &["key `profile.quik`", "did you mean `quick`?"]);
     check("", "[profile.quick.axes]\nbatches = [1]", &["did you mean `batch`?"]);
     check("", "[profile.quick.repeat]\nmaximum = 1", &["did you mean `max`?"]);
-    check("", "[base.simulatd]\ncores = 1", &["is a table", "real, emulated, simulated, scenarios, analytical"]);
+    check(
+        "",
+        "[base.simulatd]\ncores = 1",
+        &["is a table", "real, emulated, deployed, simulated, scenarios, analytical"],
+    );
     check("", "outliers = \"iqr\"", &["key `repeat.outliers`"]);
 }
 
