@@ -238,7 +238,7 @@ fn simultaneous_events_share_a_label() {
     assert!(!chart.contains("killed at 4.1"), "it shares a label");
     assert!(page.contains("<td>replica killed at 4.1</td>"), "the list of events has all");
     let count = |text: &str| chart.matches(text).count();
-    assert_eq!(count("stroke-dasharray"), 2 * 3, "a line for each label in both panels");
+    assert_eq!(count("class=\"s-event\""), 2 * 3, "a line for each label in both panels");
 }
 
 #[test]
