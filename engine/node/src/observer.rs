@@ -19,6 +19,20 @@ pub struct Differences {
     pub refused: Vec<String>,
 }
 
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |keys: &[String]| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        let (changed, refused) = (list(&self.changed), list(&self.refused));
+        f.write_str("read its configuration again: ")?;
+        match (changed.is_empty(), refused.is_empty()) {
+            (true, true) => f.write_str("nothing has changed"),
+            (false, true) => write!(f, "took over {changed}"),
+            (true, false) => write!(f, "a restart is needed for {refused}"),
+            (false, false) => write!(f, "took over {changed}; a restart is needed for {refused}"),
+        }
+    }
+}
+
 /// Event of interest to an operator. None occurs in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
@@ -151,23 +165,7 @@ impl fmt::Display for NodeEvent {
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
             NodeEvent::Evidence(evidence) => evidence.fmt(f),
             NodeEvent::Hearsay(evidence) => f.write_str(&evidence.hearsay()),
-            NodeEvent::Reloaded(Differences { changed, refused }) => {
-                let list = |keys: &[String]| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-                match (changed.is_empty(), refused.is_empty()) {
-                    (true, true) => f.write_str("read its configuration again: nothing has changed"),
-                    (false, true) => write!(f, "read its configuration again: took over {}", list(changed)),
-                    (true, false) => {
-                        write!(f, "read its configuration again: a restart is needed for {}", list(refused))
-                    }
-                    (false, false) => {
-                        let (changed, refused) = (list(changed), list(refused));
-                        write!(
-                            f,
-                            "read its configuration again: took over {changed}; a restart is needed for {refused}"
-                        )
-                    }
-                }
-            }
+            NodeEvent::Reloaded(differences) => differences.fmt(f),
             NodeEvent::NotReloaded(why) => {
                 write!(f, "WARNING: keeps its configuration, because the file is wrong: {why}")
             }

@@ -1,4 +1,5 @@
-//! The page of `quorate status --watch`: a cluster in the size of a terminal, or one line at a time for files and pipes.
+//! The page of `quorate status --watch`: a cluster that fits into a terminal, or one line at a time for files and
+//! pipes.
 //!
 //! A table and a list need no terminal library: the page begins at the top left, and each line erases the rest of its
 //! own, so nothing flickers.

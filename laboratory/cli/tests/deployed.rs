@@ -5,26 +5,8 @@ use crate::common::*;
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
-/// Time after which something counts as hung, generous for busy machines.
-const HANG: Duration = Duration::from_secs(120);
 
 const SHORT: &[&str] = &["--warmup", "500ms", "--duration", "2s", "--json", "-"];
-
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(process: u32, signal: i32) {
-    let process = libc::pid_t::try_from(process).expect("a process id fits");
-    // SAFETY: sends a signal to a process that this test started.
-    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} exists");
-}
 
 /// Expects that no process and no directory of a run is left on any host.
 fn is_clean(hosts: &FakeHosts) {

@@ -10,8 +10,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const SSHD: &str = "/usr/sbin/sshd";
 const REPLICAS: usize = 4;
@@ -25,9 +23,6 @@ const LACKING: usize = 1;
 const REGIONS: [usize; ENDS] = [0, 1, 2, 3, 0, 2, 1];
 /// One-way delays between regions in milliseconds, as between Virginia, Ireland, Oregon and Tokyo.
 const DELAYS_MS: [[u64; 4]; 4] = [[1, 34, 29, 73], [34, 1, 62, 104], [29, 62, 1, 49], [73, 104, 49, 1]];
-/// Time after which something counts as hung, generous for busy machines.
-const HANG: Duration = Duration::from_secs(120);
-
 /// Hosts with a daemon each, which end with this value.
 struct Hosts {
     scratch: Scratch,
@@ -141,14 +136,6 @@ impl Hosts {
     fn become_clean(&self) {
         wait_until("no process is left", || self.processes().is_empty());
         wait_until("no directory is left", || self.runs().is_empty());
-    }
-}
-
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 

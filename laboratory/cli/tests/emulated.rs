@@ -7,10 +7,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Time after which a process counts as hung, generous for busy machines.
-const HANG: Duration = Duration::from_secs(90);
 
 #[test]
 fn without_rights_there_is_one_error_with_the_alternative() {
@@ -219,14 +215,6 @@ fn start(place: &str, emulator: &str) -> Child {
     command.args(["--emulator", emulator]);
     command.env("TMPDIR", place).current_dir(place);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
-}
-
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -7,23 +7,6 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time after which a process counts as hung, generous for busy machines.
-const HANG: Duration = Duration::from_secs(90);
-
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(process: u32, signal: i32) {
-    let process = libc::pid_t::try_from(process).expect("a process id fits");
-    // SAFETY: sends a signal to a process that this test started and has not waited for.
-    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} exists");
-}
-
 /// Starts a long run with replicas as processes, whose directory is below `place`.
 fn run(arguments: &[&str], place: &str) -> Child {
     let mut command = quorate_heeding_signals();

@@ -70,8 +70,8 @@ fn equal_parameters_connect() {
 /// How long [`meet`] loses packets.
 const LOSSY_MS: u64 = 1_500;
 
-/// Lets two machines communicate for ten seconds, with their timers; until [`LOSSY_MS`], every `lost`th packet is lost. It
-/// must end: where a flight has `lost` packets, a regular loss can hit the same packet of every repetition.
+/// Lets two machines communicate for ten seconds, with their timers. Until [`LOSSY_MS`], every `lost`th packet is lost.
+/// The losses must end: where a flight has `lost` packets, they can hit the same packet of every repetition.
 fn meet(kind: ChannelKind, one: &ChannelConfig, other: &ChannelConfig, lost: usize) -> [Vec<Output>; 2] {
     let machine = |end: &ChannelConfig, side| {
         let nonce = end.nonce().expect("randomness");

@@ -29,9 +29,10 @@ struct Proposed {
 /// Checks the times of blocks. It sees records of journals, commits and the true clocks, but none of the decisions of a
 /// replica.
 ///
-/// - An honest replica that votes for a block in the block's view, before a quorum may have voted for it, has a clock at
-///   most `max_clock_skew_ms` behind the block, and ahead of it by at most that and three view timeouts. It takes for
-///   granted that a timeout doubles at most once for each view that the replica gave up since it executed something.
+/// - An honest replica that votes for a block in the block's view, before a quorum may have voted for it, has a clock
+///   that is at most `max_clock_skew_ms` behind the block, and ahead of it by at most that and three view timeouts. The
+///   oracle assumes that a timeout doubles at most once for each view that the replica gave up since it executed
+///   something.
 /// - Of the replicas that voted for a committed block in its view, f+1 are honest; with slots at least one is, because
 ///   claims without proof may carry a block over. Blocks that only fill a slot have no time of their own.
 /// - Each replica executes the block of a height at the same time: its own, or its predecessor's if that is later.

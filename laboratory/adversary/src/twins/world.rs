@@ -125,8 +125,8 @@ pub struct World<P: Protocol> {
     transcript: Transcript,
 }
 
-/// Returns the settings of replicas in a world: time plays no role, and missing data is requested immediately. Views end
-/// as the scenario says, not when their timers are due, so a block may be any number of view timeouts old.
+/// Returns the settings of replicas in a world: time plays no role, and missing data is requested immediately. Views
+/// end as the scenario says, not when their timers are due, so a block may be any number of view timeouts old.
 pub fn world_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {

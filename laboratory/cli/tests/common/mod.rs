@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 /// Runs the binary to completion.
 pub fn quorate(arguments: &[&str]) -> Output {
@@ -120,4 +121,26 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Time after which something counts as hung, generous for busy machines.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// Waits until something has happened.
+///
+/// # Panics
+/// If it has not happened after [`HANG`].
+pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a process that a test has started and not waited for.
+pub fn signal(process: u32, signal: i32) {
+    let process = libc::pid_t::try_from(process).expect("a process id fits");
+    // SAFETY: sends a signal, which touches no memory of this process.
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} exists");
 }
