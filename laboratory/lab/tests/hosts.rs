@@ -188,7 +188,9 @@ fn checks_are_parsed_and_judged() {
 fn the_script_describes_this_machine() {
     use std::process::{Command, Stdio};
     let mut child = Command::new("sh");
-    child.args(["-s", "no-such/directory", "no-such-interface", "0"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The sources may belong to another user, while everybody may write here.
+    child.args(["-s", "no-such/directory", "no-such-interface", "0"]).current_dir(std::env::temp_dir());
+    child.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.spawn().expect("there is a shell");
     std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), quorate_lab::bench::HOST_CHECK.as_bytes())
         .expect("it reads");
