@@ -230,11 +230,19 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
             .to_owned();
     }
     let port = address.port();
+    let other_port = || port.checked_add(1).unwrap_or(port - 1);
     if key == "admin_listen" {
         return format!(
             "; help: check that no other process listens on it, or set `{key}` to another port of this host's \
              loopback, such as 127.0.0.1:{}",
-            port.checked_add(1).unwrap_or(port - 1)
+            other_port()
+        );
+    }
+    if key == "admin.address" {
+        return format!(
+            "; help: check that no other process listens on it, or set `address` in [admin] to another port, such as \
+             {}",
+            address.with_port(other_port())
         );
     }
     format!(

@@ -5,7 +5,7 @@ use quorate_node::admin::{
     About, Directories, Format, MAX_CONNECTIONS, MAX_HEADERS, MAX_READY_LAG_BLOCKS, MAX_REQUEST_BYTES, NoStatus, Page,
     Phase, Resources, StatusPort, page, parse, unreadiness,
 };
-use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
+use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeError};
 use quorate_types::host_status::TransferProgress;
 use quorate_types::{Bundle, DurationHistogram, Height, HostStatus, ReplicaId, Status};
 use std::collections::BTreeMap;
@@ -331,4 +331,14 @@ fn metrics_follow_the_naming_rules_of_prometheus() {
             assert!(value.is_finite() && value >= 0.0, "{sample} is {value}");
         }
     }
+}
+
+#[test]
+fn an_address_in_use_gets_advice_that_names_another_port() {
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = occupied.local_addr().expect("it is bound");
+    let source = TcpListener::bind(address).expect_err("it is in use");
+    let error = NodeError::Listen { key: "admin.address", address: address.into(), source };
+    let advice = format!("set `address` in [admin] to another port, such as 127.0.0.1:{}", address.port() + 1);
+    assert!(error.to_string().ends_with(&advice), "{error}");
 }

@@ -16,6 +16,8 @@ pub mod node;
 pub mod output;
 pub mod replicas;
 pub mod report;
+pub mod restart;
+pub mod rolling;
 pub mod setting_flags;
 pub mod shell;
 pub mod standstill;

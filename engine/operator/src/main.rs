@@ -6,10 +6,13 @@ use quorate_operator::health::HealthArgs;
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
+use quorate_operator::restart::RestartArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
-use quorate_operator::{Outcome, client, failure, health, inspect, keys, node, output, shell, status, testnet};
+use quorate_operator::{
+    Outcome, client, failure, health, inspect, keys, node, output, restart, shell, status, testnet,
+};
 use std::process::ExitCode;
 
 const PROGRAM: Program = Program { name: "quorate-node", run: "run" };
@@ -45,6 +48,9 @@ enum Command {
     /// Ask a replica whether it is healthy or ready, for health checks in containers.
     #[command(after_help = health::EXIT_STATUS)]
     Health(HealthArgs),
+    /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
+    #[command(after_help = restart::EXIT_STATUS)]
+    Restart(Box<RestartArgs>),
     /// Read and write the key-value store of a running cluster.
     Client(ClientArgs),
     /// Create, show, certify, encrypt and decrypt key files.
@@ -74,6 +80,7 @@ fn run(command: Command) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
+        Command::Restart(arguments) => restart::run(*arguments, &PROGRAM),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),

@@ -130,6 +130,22 @@ impl StatusReader {
         Ok(self.judge(&looks))
     }
 
+    /// Queries once until all replicas have answered or the timeout expires. Returns their answers by replica id, or the
+    /// reasons why there are none.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    pub fn answers(&mut self, timeout: Duration) -> Result<Vec<Result<Status, String>>, StatusError> {
+        let answers = self.ask(timeout)?;
+        let (unanswered, reach) = (self.probe.unanswered().clone(), self.probe.reach());
+        let why = |replica: ReplicaId| {
+            let why = unanswered.get(&replica).or_else(|| reach.unreached.get(&replica));
+            why.map_or_else(|| "it is connected but silent".to_owned(), Clone::clone)
+        };
+        let answers = (0..).map(ReplicaId).zip(answers);
+        Ok(answers.map(|(replica, answer)| answer.ok_or_else(|| why(replica))).collect())
+    }
+
     /// Returns the answers by replica.
     fn ask(&mut self, timeout: Duration) -> Result<Vec<Option<Status>>, StatusError> {
         let start = Instant::now();

@@ -22,7 +22,7 @@ pub struct Looks {
 
 /// Returns the value that at least one honest replica among the others has reached: the highest except for `faults`, or
 /// the lowest if there are no more.
-fn reached(mut values: Vec<u64>, faults: usize) -> Option<u64> {
+pub(crate) fn reached(mut values: Vec<u64>, faults: usize) -> Option<u64> {
     values.sort_unstable_by(|a, b| b.cmp(a));
     values.get(faults.min(values.len().checked_sub(1)?)).copied()
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 mod judge;
 mod monitoring;
 mod reload;
+mod rolling;
 mod standstill;
 mod switches;
 mod terms;

@@ -35,6 +35,7 @@ use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
+use quorate_operator::restart::{self, RestartArgs};
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
 use quorate_operator::status::{self, StatusArgs};
 use quorate_operator::testnet::TestnetArgs;
@@ -107,6 +108,9 @@ enum Command {
     /// Ask a replica whether it is healthy or ready, for health checks in containers.
     #[command(after_help = health::EXIT_STATUS)]
     Health(HealthArgs),
+    /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
+    #[command(after_help = restart::EXIT_STATUS)]
+    Restart(Box<RestartArgs>),
     /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
     /// Create, show, certify, encrypt and decrypt key files.
@@ -169,7 +173,7 @@ impl Command {
             | Command::Testnet(_)
             | Command::Node(_)
             | Command::Inspect(_) => false,
-            Command::Status(_) | Command::Health(_) | Command::Keys(_) => false,
+            Command::Status(_) | Command::Health(_) | Command::Restart(_) | Command::Keys(_) => false,
             Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -199,6 +203,7 @@ fn run(command: Command) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
+        Command::Restart(arguments) => restart::run(*arguments, &testnet::PROGRAM),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),

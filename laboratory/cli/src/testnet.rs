@@ -6,6 +6,9 @@ use quorate_lab::BenchSpec;
 use quorate_lab::spec::{ClusterArgs, JournalKind};
 use quorate_operator::testnet::{self, Program, Testnet, TestnetArgs};
 
+/// This binary.
+pub const PROGRAM: Program = Program { name: "quorate", run: "node" };
+
 /// Writes a cluster for this host, or for the named hosts.
 pub fn run(arguments: TestnetArgs<ClusterArgs>) -> Outcome {
     let TestnetArgs { dir, kubernetes, cluster, hosts, client_keys, admitted_clients } = arguments;
@@ -18,8 +21,7 @@ pub fn run(arguments: TestnetArgs<ClusterArgs>) -> Outcome {
     let mut template = spec.template();
     (template.application, template.journal.kind) = (ApplicationKind::KEY_VALUE, JournalKind::File);
     let (replicas, base_port) = (spec.replicas as usize, spec.base_port);
-    let program = Program { name: "quorate", run: "node" };
     let (dir, hosts) = testnet::destination(dir, kubernetes, &hosts);
     let testnet = Testnet { template, replicas, base_port, hosts, client_keys, admitted_clients };
-    testnet::write(&testnet, &dir, &program)
+    testnet::write(&testnet, &dir, &PROGRAM)
 }
