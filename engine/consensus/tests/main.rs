@@ -29,6 +29,7 @@ mod unit_naming;
 mod unit_pace;
 mod unit_pacemaker;
 mod unit_pool;
+mod unit_pool_model;
 mod unit_rules;
 mod unit_safety;
 mod unit_sizing;

@@ -225,6 +225,19 @@ impl Naive {
     }
 }
 
+/// Checks the votes of a quorum against the votes `said` of the list, and returns their voters.
+fn voters_of(subject: Subject, votes: &[Vote], said: &[(u16, u64)], enough: usize) -> Result<Vec<u16>, TestCaseError> {
+    let voters: BTreeSet<u16> = votes.iter().map(|vote| vote.voter.0).collect();
+    prop_assert_eq!(
+        (voters.len(), votes.len()),
+        (enough, enough),
+        "a quorum has exactly the necessary distinct voters"
+    );
+    prop_assert!(votes.iter().all(|vote| vote.subject == subject));
+    prop_assert!(voters.iter().all(|voter| said.iter().any(|(who, _)| who == voter)));
+    Ok(voters.into_iter().collect())
+}
+
 proptest! {
     #[test]
     fn the_tally_agrees_with_a_list(
@@ -289,15 +302,8 @@ proptest! {
             match counted {
                 Counted::Quorum(subject, votes) => {
                     prop_assert_eq!(Some(subject), expected);
-                    let voters: BTreeSet<u16> = votes.iter().map(|vote| vote.voter.0).collect();
-                    prop_assert_eq!(
-                        (voters.len(), votes.len()), (enough, enough),
-                        "a quorum has exactly the necessary distinct voters"
-                    );
                     let said = &rounds[&(subject.view.0, subject.domain)].counted;
-                    prop_assert!(votes.iter().all(|vote| vote.subject == subject));
-                    prop_assert!(voters.iter().all(|voter| said.iter().any(|(who, _)| who == voter)));
-                    checks.push((subject, voters.into_iter().collect()));
+                    checks.push((subject, voters_of(subject, &votes, said, enough)?));
                 }
                 other => prop_assert_eq!((other, expected), (Counted::Added, None)),
             }

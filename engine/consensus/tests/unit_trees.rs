@@ -66,6 +66,18 @@ struct Naive<'a> {
 }
 
 impl Naive<'_> {
+    fn new(forest: &Forest, retained: usize) -> Naive<'_> {
+        Naive {
+            forest,
+            held: BTreeMap::new(),
+            offered: BTreeSet::new(),
+            tree: BTreeSet::new(),
+            committed: Vec::new(),
+            tip: None,
+            retained,
+        }
+    }
+
     fn height(&self) -> u64 {
         self.committed.len() as u64
     }
@@ -180,15 +192,7 @@ proptest! {
         let leaders = LeaderElection::new(LeaderKind::Fixed, quorum(4));
         let mut store = Store::new(&config, quorum(4), ReplicaId(0), genesis().subject.digest, Salt(1));
         store.keep_above(Height(u64::MAX));
-        let mut naive = Naive {
-            forest: &forest,
-            held: BTreeMap::new(),
-            offered: BTreeSet::new(),
-            tree: BTreeSet::new(),
-            committed: Vec::new(),
-            tip: None,
-            retained,
-        };
+        let mut naive = Naive::new(&forest, retained);
         for step in steps {
             let mut whole = Vec::new();
             match step {

@@ -108,14 +108,7 @@ pub(crate) fn assemble(
     // port in use.
     let Opened { journal, memory, mark, directory, finding } =
         durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
-    let transport = match attachment {
-        Attachment::Transport(transport) => transport,
-        Attachment::Listen(endpoint) => {
-            let wire = config.wire();
-            let endpoints = endpoints(config, &wire, endpoint)?;
-            wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?
-        }
-    };
+    let transport = transport(config, &committee, attachment, identity_key, identities)?;
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
@@ -161,6 +154,24 @@ pub(crate) fn assemble(
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, requests };
     let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker, admin, reloads })
+}
+
+/// Returns the attached transport, or one that listens.
+fn transport(
+    config: &NodeConfig,
+    committee: &Committee,
+    attachment: Attachment,
+    identity_key: Arc<IdentityKey>,
+    identities: Arc<Identities>,
+) -> Result<Box<dyn Transport>, NodeError> {
+    match attachment {
+        Attachment::Transport(transport) => Ok(transport),
+        Attachment::Listen(endpoint) => {
+            let wire = config.wire();
+            let endpoints = endpoints(config, &wire, endpoint)?;
+            Ok(wire.replica(committee, config.parameters(), endpoints, identity_key, identities)?)
+        }
+    }
 }
 
 /// Switches on the counters requested by a benchmark, for the whole process.

@@ -237,17 +237,7 @@ impl<M: Message> Devices<M> {
                     _ => self.send(message),
                 }
             }
-            Action::Persist { id, record } => {
-                let _stage = stages::enter(Stage::Persist);
-                self.appended = id.0;
-                if let Record::Summary { height, .. } = record {
-                    self.sum = Some((id.0, height));
-                }
-                match self.keeps {
-                    true => self.keep(id, &record)?,
-                    false => self.journal.append(id.0, Bytes::new())?,
-                }
-            }
+            Action::Persist { id, record } => self.persist(id, &record)?,
             Action::Verify { job, certificates, votes } => {
                 let _stage = stages::enter(Stage::Authenticate);
                 match self.crypto.begin_verification(certificates, votes) {
@@ -316,6 +306,19 @@ impl<M: Message> Devices<M> {
                 self.tell(NodeEvent::TimedOut(view));
             }
             _ => {}
+        }
+    }
+
+    /// Appends a record to the journal; only its ID if the journal does not outlive the process.
+    fn persist(&mut self, id: RecordId, record: &Record) -> Result<(), HostError> {
+        let _stage = stages::enter(Stage::Persist);
+        self.appended = id.0;
+        if let Record::Summary { height, .. } = record {
+            self.sum = Some((id.0, *height));
+        }
+        match self.keeps {
+            true => self.keep(id, record),
+            false => Ok(self.journal.append(id.0, Bytes::new())?),
         }
     }
 

@@ -1,10 +1,11 @@
 //! The cluster and its event loop.
 
 mod lives;
+mod sending;
 mod states;
 
 use super::keys::Keys;
-use super::network::{Flight, Letter, Network};
+use super::network::{Letter, Network};
 use super::oracle::Oracle;
 use super::play::Play;
 use super::random::Random;
@@ -12,10 +13,10 @@ use super::story::Story;
 use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Config, Halt, Input, Mark, Replica, Timer, To};
+use quorate_consensus::{Action, Config, Halt, Input, Mark, Replica, Timer};
 use quorate_types::{
-    Block, Bundle, BundleBuilder, Certificate, ClientId, Decoder, Digest, Encoder, EpochId, Hasher, Height, Quorum,
-    ReplicaId, Time, Vote, Wire,
+    Block, Bundle, BundleBuilder, Certificate, ClientId, Digest, EpochId, Hasher, Height, Quorum, ReplicaId, Subject,
+    Time, Vote,
 };
 use states::States;
 use std::collections::BTreeMap;
@@ -432,15 +433,7 @@ impl<P: Play> World<P> {
                 self.answer(me, Input::Verdict { job, genuine });
             }
             Action::Assemble { job, subject, votes } => {
-                assert!(votes.len() >= self.keys.quorum.quorum(), "{me:?} requests a certificate with too few votes");
-                assert!(
-                    votes.iter().all(|vote| vote.subject == subject),
-                    "{me:?} requests a certificate with votes on different subjects"
-                );
-                let result = self.keys.assemble(subject, &votes);
-                if let Ok(certificate) = &result {
-                    assert_eq!(certificate.signers.len(), votes.len(), "{me:?} counts a voter twice");
-                }
+                let result = self.assemble(me, subject, &votes);
                 self.answer(me, Input::Assembled { job, result });
             }
             Action::Arm { timer, after } => {
@@ -494,6 +487,19 @@ impl<P: Play> World<P> {
         }
     }
 
+    fn assemble(&self, me: ReplicaId, subject: Subject, votes: &[Vote]) -> Result<Certificate, Vec<ReplicaId>> {
+        assert!(votes.len() >= self.keys.quorum.quorum(), "{me:?} requests a certificate with too few votes");
+        assert!(
+            votes.iter().all(|vote| vote.subject == subject),
+            "{me:?} requests a certificate with votes on different subjects"
+        );
+        let result = self.keys.assemble(subject, votes);
+        if let Ok(certificate) = &result {
+            assert_eq!(certificate.signers.len(), votes.len(), "{me:?} counts a voter twice");
+        }
+        result
+    }
+
     fn commit(&mut self, me: ReplicaId, block: Arc<Block>, bundles: &[Bundle]) {
         if block.height.0 as usize == self.chain.len() + 1 && !self.oracle.is_byzantine(me) {
             self.chain.push(block.clone());
@@ -534,55 +540,6 @@ impl<P: Play> World<P> {
     fn disarm(&mut self, replica: ReplicaId, timer: Timer) {
         if let Some(key) = self.nodes[replica.index()].alarms.remove(&timer) {
             self.queue.remove(&key);
-        }
-    }
-
-    fn send(&mut self, me: ReplicaId, to: To, mut letter: Letter<P::Message>, after: Option<RecordId>, sign: bool) {
-        let node = &mut self.nodes[me.index()];
-        node.awaited = node.awaited.max(after);
-        let own = |vote: &&mut Vote| sign || vote.voter == me && vote.signature.is_empty();
-        if let Some(vote) = letter.vote_to_sign().filter(own) {
-            assert_eq!(vote.voter, me, "a replica signs only its own votes");
-            if !self.oracle.is_byzantine(me) {
-                node.waits_for_its_record(me, vote, after);
-            }
-            if sign {
-                self.oracle.signed(me, vote.subject, &vote.attachment);
-                vote.signature = self.keys.signature(me, &vote.subject, &vote.attachment);
-            }
-        }
-        let recipients: Vec<ReplicaId> = match to {
-            To::One(one) => vec![one],
-            To::All => self.replicas(),
-            To::Others => self.replicas().into_iter().filter(|replica| *replica != me).collect(),
-        };
-        if let Some(story) = &mut self.story {
-            story.sent(self.now, me, &recipients, &letter);
-        }
-        for recipient in recipients {
-            if recipient == me {
-                self.push(self.now, Happening::Deliver { from: me, to: me, letter: letter.clone() });
-            } else {
-                self.transmit(me, recipient, letter.clone());
-            }
-        }
-    }
-
-    fn transmit(&mut self, from: ReplicaId, to: ReplicaId, letter: Letter<P::Message>) {
-        self.messages += 1;
-        let arrivals = self.network.carry(Flight { now: self.now, from, to, letter: &letter });
-        let mut out = Encoder::with_capacity(512);
-        letter.encode(&mut out);
-        let (messages, bytes) = self.said.entry((from.0, to.0)).or_default();
-        (*messages, *bytes) = (*messages + 1, *bytes + out.len() as u64);
-        if arrivals.is_empty() {
-            return;
-        }
-        let mut input = Decoder::new(out.finish());
-        let letter = Letter::decode(&mut input).expect("a message decodes");
-        assert_eq!(input.left(), 0, "a message decodes completely");
-        for arrival in arrivals {
-            self.push(arrival, Happening::Deliver { from, to, letter: letter.clone() });
         }
     }
 
