@@ -21,7 +21,6 @@ pub struct Factory {
 
 /// Orders commands and executes nothing.
 static LOG: Factory = Factory { name: log::NAME, make: || Box::new(Log::new()) };
-/// A key-value store.
 static KEY_VALUE: Factory = Factory { name: key_value::NAME, make: || Box::new(KeyValue::new()) };
 
 /// The application of a cluster: a handle to its factory, compared and printed by name.
@@ -43,7 +42,7 @@ pub enum NameError {
 impl ApplicationKind {
     /// Orders commands and executes nothing.
     pub const LOG: ApplicationKind = ApplicationKind(&LOG);
-    /// A key-value store.
+    /// Replicated map of byte strings, which `quorate client` and most workloads use.
     pub const KEY_VALUE: ApplicationKind = ApplicationKind(&KEY_VALUE);
     /// The applications shipped with quorate.
     pub const ALL: &'static [ApplicationKind] = &[ApplicationKind::LOG, ApplicationKind::KEY_VALUE];

@@ -13,7 +13,7 @@ const SLOW_KEY: &str = DISSEMINATION_KEY;
 /// Id of the comparison. Its answers depend on nothing that changes.
 const ID: u64 = 0;
 
-/// A replica's answer.
+/// A replica's settings that differ from ours, and its frame limit.
 struct Answer {
     differing: BTreeMap<String, String>,
     max_frame_bytes: usize,

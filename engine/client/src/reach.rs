@@ -42,7 +42,7 @@ pub struct ReachLog {
     of_other_genesis: Signers,
     /// Used to explain how another genesis differs.
     config: Option<ClientConfig>,
-    /// The last explanation.
+    /// The last foreign genesis and how it differs, so that each reconnection need not compare again.
     explained: Option<(EpochId, String)>,
 }
 

@@ -42,7 +42,7 @@ pub const MAX_RECORDS: u64 = 1 << 32;
 /// Maximum size of a command file, in bytes.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
 
-/// Kind of workload.
+/// Source of a load's commands; the mixes are those of YCSB on the key-value store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadKind {
     /// Meaningless commands of a fixed size.
@@ -224,7 +224,7 @@ fn stamp(filler: &mut [u8], count: &mut u64) {
 /// Maximum size of a key-value command without its value, in bytes: an operation, a key and their lengths.
 const KEY_VALUE_OVERHEAD_BYTES: usize = 256;
 
-/// YCSB mix.
+/// Reads and updates of records that it inserts first; their keys have YCSB's Zipfian distribution.
 pub struct YcsbWorkload {
     reads: f64,
     modifies: bool,

@@ -27,7 +27,6 @@ thread_local! {
 const PHASES: u64 = 3;
 
 choice!(
-    /// Leader election.
     LeaderKind, "leader election",
     /// One leader for as long as its views succeed. After a view times out, the next replica leads.
     Fixed = "fixed",

@@ -45,7 +45,6 @@ pub enum Drop {
 }
 
 impl Drop {
-    /// All reasons.
     pub const ALL: [Drop; 19] = [
         Drop::Stranger,
         Drop::NotTheSender,

@@ -20,7 +20,6 @@ choice!(
     /// Clients that may have commands ordered and queries answered.
     #[derive(Default)]
     AdmittedClients, "rule of admission",
-    /// All clients.
     #[default]
     Any = "any",
     /// Clients whose public keys the replica lists. Each replica applies the list to direct messages from clients.

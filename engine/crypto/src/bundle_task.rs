@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Claim {
     /// A bundle with an authenticator.
     pub bundle: Bundle,
-    /// The authenticator's key.
+    /// The client's key, decoded already.
     pub key: Arc<PublicKey>,
     pub statement: BundleStatement,
 }

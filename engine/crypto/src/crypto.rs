@@ -258,7 +258,6 @@ impl Crypto {
         self.cache_hits
     }
 
-    /// The committee's keyring.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
     }

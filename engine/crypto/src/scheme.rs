@@ -141,7 +141,7 @@ pub struct Proven {
 /// Computes the tag of a message with a 32-byte key.
 pub type TagFunction = fn(&[u8], &[u8]) -> [u8; 16];
 
-/// A signature scheme.
+/// How votes are signed, verified and made into certificates: implement it to add a scheme.
 pub trait Scheme: Send + Sync {
     fn profile(&self) -> &SchemeProfile;
 

@@ -41,7 +41,7 @@ pub enum Error {
     /// Signal handlers cannot be installed.
     #[error("cannot handle signals: {source}")]
     Signals {
-        /// The system's error.
+        /// Reason that the operating system gave.
         source: io::Error,
     },
     /// A file cannot be written.
@@ -49,7 +49,7 @@ pub enum Error {
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Reason that the operating system gave, such as a full disk.
         source: io::Error,
     },
 }

@@ -30,7 +30,6 @@ impl fmt::Display for Fault {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Laboratory {}
 
-/// No allocator counts.
 pub(crate) fn count_allocations(_: &Reproduction) {}
 
 /// No allocator counts.

@@ -27,7 +27,7 @@ struct Votes {
 pub struct Progress {
     height: Height,
     grown: Time,
-    /// By replica.
+    /// Last vote of each replica, by id.
     peers: Vec<Votes>,
     /// Number of votes of all peers.
     all: u64,

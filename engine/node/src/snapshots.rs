@@ -46,7 +46,6 @@ pub struct Snapshot {
     pub state: Bytes,
 }
 
-/// Open state file.
 pub(crate) struct StateFile {
     file: File,
     offset: u64,

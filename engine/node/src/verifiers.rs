@@ -82,7 +82,7 @@ type Panic = Box<dyn Any + Send>;
 /// A question, and the work that it belongs to.
 type Asked = (Question, Option<Place>);
 
-/// Answers returned together.
+/// Answers to the questions that a thread took together.
 struct Answered {
     /// Each with the work that it belongs to.
     answers: Vec<(Answer, Option<Place>)>,
@@ -175,7 +175,7 @@ impl Waiting {
 pub(crate) struct Verifiers {
     queue: Arc<Queue>,
     answered: Receiver<Result<Answered, Panic>>,
-    /// Received answers.
+    /// Answers received from the threads and not taken by the core yet.
     answers: VecDeque<Answer>,
     /// Number of questions since a thread was last woken.
     unannounced: usize,

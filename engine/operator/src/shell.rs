@@ -112,7 +112,6 @@ fn tolerant(command: Command) -> Command {
 /// Flags of `quorate completions`.
 #[derive(Args)]
 pub struct CompletionsArgs {
-    /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }

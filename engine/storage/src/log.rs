@@ -21,7 +21,7 @@ const GROUP_BYTES: usize = 1 << 20;
 pub struct Recovery {
     /// Records that can be replayed.
     pub records: u64,
-    /// Segments in use.
+    /// Number of segment files in use.
     pub segments: usize,
     /// The highest id; `None` if the journal is new or has lost all its records.
     pub last_id: Option<u64>,

@@ -41,7 +41,6 @@ fn segment_index(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|index| segment_name(*index) == name)
 }
 
-/// A readable segment.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub index: u64,
@@ -67,7 +66,6 @@ pub(crate) struct Survey {
     pub identity: Option<Identity>,
     /// Segments up to the break, ascending. The damaged one is the last, unless its header is damaged.
     pub segments: Vec<Found>,
-    /// The first break.
     pub broken: Option<Break>,
     /// Indices of all segments, ascending, including those after the break.
     pub indices: Vec<u64>,

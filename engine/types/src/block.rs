@@ -17,7 +17,7 @@ pub struct Block {
     pub view: View,
     /// The parent's height plus 1.
     pub height: Height,
-    /// The proposer.
+    /// Leader that proposed it.
     pub author: ReplicaId,
     /// Wall clock of the proposer, in milliseconds since the Unix epoch. 0 in a block that only fills a slot, which
     /// every replica makes by itself.

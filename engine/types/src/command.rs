@@ -336,7 +336,7 @@ impl Wire for Bundle {
     }
 }
 
-/// Builder of a bundle.
+/// Encodes commands of one client one by one into a bundle.
 pub struct BundleBuilder {
     origin: ClientId,
     body: BytesMut,

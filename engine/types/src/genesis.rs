@@ -20,7 +20,7 @@ const GENESIS_HEIGHT: u64 = 0;
 /// 103](../../../docs/adr/103-an-id-of-the-genesis.md)).
 #[derive(Clone, Copy, Debug)]
 pub struct Genesis<'a> {
-    /// The cluster's name.
+    /// The cluster's name, from the configuration.
     pub name: &'a str,
     pub quorum: Quorum,
     /// By replica id. Addresses and proofs of possession are not part of the genesis.

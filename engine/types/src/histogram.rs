@@ -24,7 +24,6 @@ impl DurationHistogram {
         BOUNDS_US.partition_point(|bound| *bound < us)
     }
 
-    /// Adds a duration.
     pub fn record(&mut self, duration: Duration) {
         let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.counts[DurationHistogram::bucket(us)] += 1;

@@ -58,7 +58,7 @@ pub struct LinkCounts {
     pub write_calls: u64,
 }
 
-/// Lengths of queues.
+/// Lengths of the queues in which work waits, now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Queues {
@@ -74,7 +74,7 @@ pub struct Queues {
     pub held_messages: u64,
 }
 
-/// Latencies of stages.
+/// Histograms of the times that requests and blocks take, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latencies {
@@ -86,7 +86,7 @@ pub struct Latencies {
     pub execution: DurationHistogram,
 }
 
-/// A certified checkpoint.
+/// The last checkpoint that a quorum certified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckpointAge {

@@ -43,7 +43,6 @@ tags! {
     FRONTIER = b"qF01",
     /// The root of all chains of a genesis.
     EMPTY_CHAIN = b"qG01",
-    /// A block.
     BLOCK = b"qH02",
     /// The seed of an identity key derived from a seed.
     IDENTITY_SEED = b"qI01",

@@ -8,7 +8,6 @@ use quorate_types::{Fault, choice};
 use std::path::Path;
 
 choice!(
-    /// Format of a network.
     #[derive(Default)]
     NetworkFormat, "format of a network",
     /// A network file: docs/SIMULATOR_FILES.md.

@@ -76,7 +76,6 @@ impl Point {
         self
     }
 
-    /// Sets the tooltip.
     pub fn hover(mut self, hover: Hover) -> Point {
         self.hover = hover;
         self

@@ -24,11 +24,11 @@ pub(crate) const MAX_VALUES_LABELLED: usize = 9;
 /// Choice of an axis's ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// At ticks.
+    /// At the nearest ticks outside of the values.
     Round,
     /// A little beyond the values.
     Padded,
-    /// At the values.
+    /// At the smallest and the largest value.
     Exact,
 }
 

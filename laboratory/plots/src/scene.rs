@@ -91,7 +91,6 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Line of text.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Text {
     pub x: f64,

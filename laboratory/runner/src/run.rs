@@ -67,7 +67,6 @@ pub trait Observer {
     fn warn(&mut self, text: &str);
 }
 
-/// A runnable cell.
 struct Runnable {
     call: Call,
     surroundings: Surroundings,
@@ -82,7 +81,6 @@ struct Course<'r> {
     run: &'r Run,
     plan: &'r Plan<'r>,
     name: String,
-    /// State by cell.
     cells: Vec<Runnable>,
     rows: Vec<Row>,
     done: usize,

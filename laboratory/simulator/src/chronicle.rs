@@ -36,7 +36,6 @@ pub struct Holdings {
     pub whole_blocks: usize,
     /// Rounds of votes, including those on checkpoints.
     pub rounds: usize,
-    /// Checkpoint states.
     pub states: usize,
     /// Bytes of these states and of the chunks received so far.
     pub state_bytes: usize,

@@ -185,7 +185,7 @@ fn is_zero(value: &f64) -> bool {
 }
 
 impl SignatureCosts {
-    /// Returns zero costs.
+    /// Returns costs of zero, for runs that measure only messages and delays.
     pub fn free() -> SignatureCosts {
         let nothing = || vec![(1, 0.0)];
         SignatureCosts {

@@ -81,7 +81,7 @@ impl Ledger {
         Ledger { probes: Some(Box::default()), ..Ledger::default() }
     }
 
-    /// Begins an iteration.
+    /// Begins an iteration of a host: following charges belong to it.
     pub fn begin_turn(&mut self, role: StageRole) {
         self.at = Place { role, ..Place::default() };
         if let Some(probes) = &mut self.probes {

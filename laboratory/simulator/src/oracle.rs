@@ -51,7 +51,6 @@ pub struct Oracle {
     voided: BTreeMap<Height, Signers>,
     /// Honest replicas that executed such a bundle. They stop once they receive the certificate of a later checkpoint.
     diverged: Signers,
-    /// All submitted bundles.
     bundles: DigestMap<Submitted>,
     /// First result at each checkpoint.
     checkpoints: BTreeMap<Height, Vouched>,
@@ -78,7 +77,7 @@ pub struct Oracle {
     times: Times,
     /// Proposed blocks over the size limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
-    /// The first violation.
+    /// The first violation; the run ends with it.
     pub violation: Option<Violation>,
 }
 

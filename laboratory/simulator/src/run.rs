@@ -76,7 +76,6 @@ pub struct SimReport {
     pub chronicle: Chronicle,
     /// Whether the caller stopped the run.
     pub stopped: bool,
-    /// The first violation.
     pub violation: Option<Violation>,
     /// The last lines of the transcript, after a violation.
     pub transcript: Vec<String>,

@@ -15,11 +15,9 @@ pub enum StepKind {
     Other,
     /// Bundles of clients.
     Submit,
-    /// A timer.
     Timeout,
     /// The answer to a verification.
     Verdict,
-    /// An assembled certificate.
     Assembled,
     /// Everything else, such as the digest of a state.
     Host,

@@ -108,7 +108,7 @@ impl Stack for TcpPlain {
     }
 }
 
-/// TCP with TLS.
+/// TCP with TLS, with the key updates that the settings of links demand.
 pub struct TcpTls;
 
 impl Stack for TcpTls {

@@ -115,7 +115,7 @@ impl<'a> KeyValueCommand<'a> {
 pub enum KeyValueResult<'a> {
     /// Success. Encoded as zero bytes, so that the results of a bundle of writes are short.
     Done,
-    /// The old value.
+    /// Value of the key before the command.
     Value(&'a [u8]),
     /// The key is absent.
     Absent,

@@ -224,7 +224,7 @@ impl Base {
     }
 }
 
-/// Frozen pairs.
+/// The pairs at one height. The store shares its tables with them and continues.
 pub(super) struct FrozenPairs {
     base: Arc<Table>,
     layers: Vec<Arc<Layer>>,

@@ -12,7 +12,7 @@ pub struct RepliesCount {
     give_up_after: Duration,
     /// Number of replies of a successful request: 2f+1.
     strong: usize,
-    /// The measured window.
+    /// Start and end of the measurement. Requests sent outside of it are not counted.
     window: Option<(Time, Time)>,
     open: HashMap<Digest, Open>,
     /// Requests in the order of their send times.

@@ -82,7 +82,7 @@ impl Throttle {
         }
     }
 
-    /// Records executed commands.
+    /// Called with the number of commands that a reply shows to be executed.
     #[inline]
     pub fn on_executed(&mut self, commands: u64) {
         self.executed += commands;

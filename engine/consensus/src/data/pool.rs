@@ -59,7 +59,7 @@ pub struct Pool {
     totals: Totals,
     max_bundles: usize,
     max_bytes: usize,
-    /// The committed height.
+    /// Height committed last, by which bundles expire.
     height: Height,
     shares: Shares,
     /// Whether leaders propose only bundles whose storage is certified.

@@ -212,7 +212,7 @@ impl<P: Protocol> Replica<P> {
         self.finish(now, actions);
     }
 
-    /// Injects a bug.
+    /// Makes this replica run with a bug of the museum.
     #[cfg(feature = "mutants")]
     pub fn mutate(mut self, bug: crate::mutants::Bug) -> Self {
         self.bug = Some(bug);

@@ -67,7 +67,7 @@ pub struct Store {
     limits: BlockLimits,
     delay: Duration,
     lateness: Lateness,
-    /// The whole blocks.
+    /// Blocks whose bundles and ancestors are all here.
     pub tree: BlockTree,
     pub pool: Pool,
     /// Tip of the branch on which this replica would build. Bundles of other branches are pending again, because

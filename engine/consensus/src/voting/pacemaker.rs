@@ -223,7 +223,7 @@ impl Pacemaker {
         self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_add(1);
     }
 
-    /// Records a commit.
+    /// Called for each commit: the view timeout stops growing.
     pub fn on_progress(&mut self) {
         self.timeouts_in_a_row = 0;
         self.fruitful = true;

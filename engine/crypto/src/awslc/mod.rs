@@ -39,7 +39,7 @@ impl<T> Owned<T> {
         self.pointer.as_ptr()
     }
 
-    /// Releases ownership.
+    /// Returns the pointer without freeing it, for a function that takes ownership.
     fn release(self) -> *mut T {
         let pointer = self.get();
         std::mem::forget(self);

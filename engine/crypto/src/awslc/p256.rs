@@ -54,7 +54,6 @@ impl Key {
     }
 }
 
-/// A public key.
 pub(crate) struct P256Public(Key);
 
 impl P256Public {

@@ -27,7 +27,6 @@ impl Key {
     }
 }
 
-/// A public key.
 pub(crate) struct RsaPublic {
     key: Key,
     bytes: usize,

@@ -18,7 +18,6 @@ pub use listed::{assemble_list, verify_list};
 impl SchemeKind {
     /// Ed25519 (RFC 8032), verified by the rules of ZIP-215.
     pub const ED25519: SchemeKind = SchemeKind::of(&ed25519::Ed25519);
-    /// ECDSA over P-256.
     pub const ECDSA_P256: SchemeKind = SchemeKind::of(&ecdsa_p256::EcdsaP256);
     /// ECDSA over secp256k1.
     pub const SECP256K1: SchemeKind = SchemeKind::of(&secp256k1::Secp256k1);

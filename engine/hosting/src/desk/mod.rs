@@ -191,7 +191,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         self.turns.set_standing(link, Standing::Genuine);
     }
 
-    /// Queues a frame.
+    /// Queues a client's frame; [`Desk::begin_turn`] begins to serve the queues.
     #[inline]
     pub fn push(&mut self, link: K, frame: F) {
         self.turns.push(link, frame);

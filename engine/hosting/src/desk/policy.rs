@@ -7,7 +7,7 @@ use quorate_types::digest::encode_hex;
 use quorate_types::{Bundle, ClientId, Time};
 use std::collections::BTreeSet;
 
-/// Public keys of clients.
+/// Public keys of the admitted clients.
 pub type ClientKeys = BTreeSet<[u8; PUBLIC_KEY_BYTES]>;
 
 /// Admission policy for bundles.
@@ -17,7 +17,7 @@ pub struct AdmissionPolicy {
     listed: Option<ClientKeys>,
     /// Cost of a command that is charged to its client, in nanoseconds; 0: none.
     command_ns: u64,
-    /// Debts by owner.
+    /// CPU time that clients used above their quota, in nanoseconds, by the owner of their key.
     debts: Debts<u128>,
     not_admitted: u64,
     over_quota: u64,

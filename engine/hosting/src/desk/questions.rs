@@ -83,7 +83,7 @@ pub struct QuestionPolicy<K> {
 }
 
 impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
-    /// Answers all clients.
+    /// Answers all clients, within the quotas.
     pub fn open(quotas: AnswerQuotas) -> QuestionPolicy<K> {
         QuestionPolicy { proofs: None, quotas, debts: Debts::default(), not_admitted: 0, over_quota: 0 }
     }

@@ -13,7 +13,7 @@ pub const MAX_ACTIONS: usize = 1 << 20;
 /// Maximum length of a run's trace.
 const MAX_TRACE_BYTES: usize = 64;
 
-/// Entry of a recording.
+/// Entry of a recording, in this order: one `Begin`, any number of `Step`s, at most one `End`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
     Begin(Begin),
@@ -32,9 +32,9 @@ pub struct Begin {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     pub replica: ReplicaId,
-    /// The host's time.
+    /// Time that the host passed to the replica; a replay passes it too.
     pub now: Time,
-    /// The encoded input.
+    /// The input in the encoding of `seam::encoding`.
     pub input: Bytes,
     /// `None` if the step did not complete because the replica panicked.
     pub actions: Option<Vec<Fingerprint>>,

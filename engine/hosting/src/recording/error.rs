@@ -14,7 +14,7 @@ pub struct RecordingError {
     pub fault: Fault,
 }
 
-/// Fault of a recording.
+/// Reason why a recording cannot be written, read or replayed.
 #[derive(Debug, Error)]
 pub enum Fault {
     #[error("cannot write the recording: {0}; help: make room, name another file, or run without a recording")]

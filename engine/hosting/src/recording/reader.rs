@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Maximum size of a chunk, in bytes: the largest entry, and the entries buffered before it.
 const MAX_CHUNK_BYTES: u32 = (MAX_INPUT_BYTES + MAX_ACTIONS * Fingerprint::BYTES + (1 << 20)) as u32;
 
-/// End of a recording.
+/// How a recording ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// Regular, with an end entry.
@@ -34,7 +34,7 @@ struct Chunks {
     next: u64,
 }
 
-/// Reader of a recording.
+/// Reads a recording entry by entry, a chunk of the file at a time.
 pub struct Reader {
     chunks: Chunks,
     header: Header,

@@ -13,7 +13,6 @@ const MAX_REMEMBERED: usize = 1 << 16;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     pub replica: ReplicaId,
-    /// Digest of the bundle.
     pub bundle: Digest,
     pub commands: usize,
     /// View and height of the block that committed it.

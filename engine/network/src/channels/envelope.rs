@@ -64,7 +64,7 @@ pub type Named = (u8, &'static str);
 pub const PLAIN: Named = (1, "plain");
 pub const DTLS: Named = (2, "dtls");
 
-/// Packet header.
+/// First bytes of a packet, which are not encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     Ask { of: Token, channel: u8 },

@@ -23,7 +23,6 @@ use std::time::Duration;
 /// Retransmissions of a machine, and their causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Repairs {
-    /// Retransmitted packets.
     pub retransmissions: u64,
     /// Number of retransmission timeouts; `None` if the machine cannot count them.
     pub timeouts: Option<u64>,

@@ -40,7 +40,7 @@ const MAX_PARTIAL: usize = 16;
 /// Time for which incomplete packets are kept.
 const PARTIAL_LIFE: Duration = Duration::from_secs(1);
 
-/// An outstanding probe.
+/// Outstanding pair of packets, short and long, whose echoes show whether long packets pass.
 struct Probe {
     number: u32,
     /// Whether the short probe was answered.
@@ -153,7 +153,7 @@ impl PathLimit {
         Some(echo.freeze())
     }
 
-    /// Handles an echo.
+    /// Handles the remote's answer to a probe: long packets pass, or only short ones do.
     pub fn echoed(&mut self, now: Time, mut echo: &[u8], out: &mut Vec<Output>) {
         if echo.len() < SHORT_PROBE_BYTES {
             return;

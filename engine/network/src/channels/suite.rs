@@ -22,7 +22,7 @@ pub struct ChannelProfile {
     pub guards_packets: bool,
 }
 
-/// A channel kind.
+/// Creates one kind of channel, over streams and over packets: implement it to add a kind.
 pub trait ChannelSuite: Send + Sync {
     fn profile(&self) -> &ChannelProfile;
 

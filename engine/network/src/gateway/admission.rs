@@ -122,7 +122,7 @@ struct Measurement {
     waits: u64,
     /// Shortest queueing delay.
     shortest_ns: u64,
-    /// Longest queue.
+    /// Length of the longest queue, in bytes.
     longest: u64,
 }
 

@@ -29,7 +29,7 @@ pub struct TransportProfile {
     pub repairs_losses: bool,
 }
 
-/// A transport kind.
+/// Creates one kind of transport: implement it to add a kind.
 pub trait Carrier: Send + Sync {
     fn profile(&self) -> &TransportProfile;
 

@@ -228,7 +228,7 @@ quorate_types::choice!(
     Datagrams = "datagrams",
 );
 
-/// QUIC settings.
+/// Table `[quic]`: timeouts, acknowledgements, windows, and the delivery of votes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-with" = With::one("transport", &["quic"])))]

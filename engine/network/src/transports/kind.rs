@@ -14,7 +14,6 @@ use crate::transports::udp::UDP;
 pub struct TransportKind(&'static dyn Carrier);
 
 impl TransportKind {
-    /// The kernel's TCP.
     pub const TCP: TransportKind = TransportKind::of(&Tcp);
 
     /// UDP without retransmission; see [`udp`](crate::transports::udp).

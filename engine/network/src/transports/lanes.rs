@@ -32,7 +32,7 @@ impl SendLane {
         self.last.extend_from_slice(bytes);
     }
 
-    /// Appends a frame.
+    /// Appends a frame behind its length header. Small frames are copied into one piece.
     pub fn push(&mut self, frame: Bytes) {
         self.bytes += HEADER_BYTES + frame.len();
         if self.last.len() >= PIECE_BYTES {

@@ -18,7 +18,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Invalid setting.
+/// Reason to refuse a setting: its key, the fault, and a remedy.
 pub type ConfigError = Fault<Setting>;
 
 /// Checks every integer of a table against its declared range.

@@ -24,7 +24,7 @@ pub struct Request {
     pub accept: String,
 }
 
-/// A response.
+/// Answer to an HTTP request, written whole before the connection is closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response {
     pub status: u16,

@@ -115,7 +115,7 @@ impl Page {
         Samples { page: self, name }
     }
 
-    /// Returns the text.
+    /// Returns the text, with the end marker that OpenMetrics demands.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -136,7 +136,6 @@ impl Samples<'_> {
         self.add(&[], value);
     }
 
-    /// Adds a sample.
     pub fn add(&mut self, labels: &[Label<'_>], value: impl Into<Number>) {
         let text = &mut self.page.text;
         text.push_str(self.name);

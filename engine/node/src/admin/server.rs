@@ -33,7 +33,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Answers a request.
+    /// Returns the page of a path, or 404 with the list of paths.
     pub fn respond(&self, request: &Request) -> Response {
         match request.path.as_str() {
             "/metrics" => self.metrics(Format::accepted(&request.accept)),

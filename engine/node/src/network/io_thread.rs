@@ -38,7 +38,7 @@ type Returned = Option<Box<dyn Transport>>;
 pub(super) struct IoThread<M: Message> {
     mailbox: Arc<Mailbox<M>>,
     thread: Option<JoinHandle<Returned>>,
-    /// Wakes the thread.
+    /// Interrupts the wait for the network after a command is queued.
     wake: Waker,
     /// Commands not passed on yet, and their approximate size in bytes.
     commands: Vec<IoCommand>,

@@ -83,7 +83,6 @@ pub(crate) struct Arrivals<M: Message> {
     pub refusals: Vec<Refusal>,
     /// Client links whose congestion has begun or ended.
     pub congested: Vec<(LinkId, bool)>,
-    /// The connected replicas.
     pub connected: Vec<ReplicaId>,
     pub report: Report,
     /// Number of reports so far.
@@ -214,7 +213,7 @@ impl<M: Message> Mailbox<M> {
         arrivals.report.clone()
     }
 
-    /// Publishes a report.
+    /// Replaces the last report and wakes a core that waits for one.
     pub fn publish(&self, report: Report) {
         let mut arrivals = lock(&self.arrivals);
         (arrivals.report, arrivals.reports) = (report, arrivals.reports + 1);

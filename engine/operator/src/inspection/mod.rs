@@ -157,7 +157,6 @@ pub struct JournalResult {
     pub held_by_process: Option<u32>,
     /// Segments before any damage.
     pub segments: Vec<SegmentResult>,
-    /// Readable records.
     pub records: u64,
     /// Readable records by kind.
     pub kinds: Vec<KindSummary>,

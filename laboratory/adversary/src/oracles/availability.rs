@@ -23,7 +23,7 @@ struct Signed {
 /// as holders of no bundle.
 pub struct Availability {
     quorum: usize,
-    /// f+1.
+    /// Number of honest journals that must contain a bundle: f+1.
     needed: usize,
     liars: Signers,
     /// Replicas that lost their disks.

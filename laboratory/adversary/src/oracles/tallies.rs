@@ -66,7 +66,7 @@ fn key(domain: Domain, view: View, digest: &Digest) -> u64 {
     digest.prefix() ^ (view.0 << 4 | domain as u64 & 15).wrapping_mul(MULTIPLIER)
 }
 
-/// A proposed block.
+/// Facts about a proposed block that the oracle compares with the votes for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposed {
     pub view: View,

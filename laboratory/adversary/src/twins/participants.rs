@@ -41,7 +41,6 @@ impl Participants {
         Participants { quorum, identities: first.chain(second).collect(), hostile: None }
     }
 
-    /// Sets the hostile client.
     pub fn with_hostile(self, hostile: Option<HostileClient>) -> Participants {
         Participants { hostile, ..self }
     }
@@ -79,7 +78,7 @@ impl Participants {
         (0..self.identities.len()).map(InstanceId)
     }
 
-    /// Returns an instance's identity.
+    /// Returns the replica that an instance claims to be; twins claim the same.
     pub fn identity(&self, instance: InstanceId) -> ReplicaId {
         self.identities[instance.0]
     }

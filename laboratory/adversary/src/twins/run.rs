@@ -24,7 +24,6 @@ const RESTART_ONE_IN: u128 = 2;
 pub struct Shard {
     /// Number of this part, from 1.
     pub index: u64,
-    /// Number of parts.
     pub of: u64,
 }
 

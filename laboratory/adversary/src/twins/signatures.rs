@@ -97,7 +97,7 @@ impl Signatures {
     }
 }
 
-/// Record of all signatures.
+/// Signatures that cost no computation: a statement is genuine if its signer has signed it here.
 pub struct FreeSignatures {
     quorum: Quorum,
     genesis: Certificate,

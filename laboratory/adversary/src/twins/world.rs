@@ -529,7 +529,6 @@ impl<P: Protocol> World<P> {
         &self.participants
     }
 
-    /// Returns an instance's replica.
     pub fn replica(&self, instance: InstanceId) -> &Replica<P> {
         &self.instances[instance.0].replica
     }

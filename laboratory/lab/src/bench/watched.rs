@@ -8,7 +8,7 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Running load.
+/// A load in progress, in this process or on other hosts.
 pub trait Loading {
     fn progress(&self) -> LoadProgress;
     /// Ends the load soon. Its report covers the time until then.

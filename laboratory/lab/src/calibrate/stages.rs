@@ -51,7 +51,6 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Returns all entries.
     pub fn all() -> Vec<Entry> {
         use Entry::*;
         let others = [

@@ -29,7 +29,6 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Maximum of a plausible factor. A larger one means that other work ran on the machine.
 const MAX_FACTOR: f64 = 5.0;
 
-/// Tape in memory.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Vec<Entry>>>);
 

@@ -153,7 +153,7 @@ pub fn set_queue(interface: u32, packets: u32) -> io::Result<()> {
     Netlink::open()?.ask(libc::RTM_NEWLINK, 0, &body)
 }
 
-/// Appends an attribute.
+/// Appends an attribute: length, kind, value, and padding to four bytes.
 pub fn attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
     to.extend(((ATTRIBUTE_BYTES + value.len()) as u16).to_ne_bytes());
     to.extend(kind.to_ne_bytes());

@@ -23,7 +23,7 @@ pub struct Delivery<P> {
     pub packet: P,
 }
 
-/// Counters of packets.
+/// Packets and bytes that the router passed on, and packets that it dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Packets sent from endpoint to endpoint.

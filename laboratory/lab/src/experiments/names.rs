@@ -48,7 +48,6 @@ choice!(
 );
 
 choice!(
-    /// Kind of a plot.
     PlotKind, "kind of plot",
     /// One figure over another, point by point along an axis: throughput and latency under growing load.
     Curve = "curve",
@@ -82,7 +81,6 @@ choice!(
 );
 
 choice!(
-    /// Kind of a claim.
     ClaimKind, "kind of claim",
     /// a < b < c.
     Order = "order",

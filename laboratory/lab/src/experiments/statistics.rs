@@ -10,7 +10,7 @@ pub const AGREEMENT_CONFIDENCE: f64 = 0.99;
 /// A latency is an outlier if it is this many interquartile ranges below the first or above the third quartile.
 pub const FENCE_IQRS: f64 = 1.5;
 
-/// Closed interval.
+/// Confidence interval, which contains its ends.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Interval {
     pub low: f64,

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 /// The grid of the repository.
 pub const GRID: &str = include_str!("grid.toml");
 
-/// Grid of specifications.
+/// Specifications that are both run and simulated, in two extents.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {

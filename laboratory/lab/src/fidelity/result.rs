@@ -13,7 +13,7 @@ const TARGETS: [f64; FIGURES] = [0.10, 0.10, 0.15, 0.30];
 const NAMES: [&str; FIGURES] = ["throughput", "CPU", "p50", "p99"];
 const FIGURES: usize = 4;
 
-/// Compared figures.
+/// Figures that a simulated and a real run both have.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Figures {
     /// Commands per second.

@@ -28,7 +28,7 @@ pub enum Outcome {
     Plan(Plan),
 }
 
-/// A finished run.
+/// Result of a finished run, from which figures are computed.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub outcome: Outcome,

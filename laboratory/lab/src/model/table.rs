@@ -30,7 +30,6 @@ fn plain() -> Table {
     table
 }
 
-/// Describes one answer.
 pub fn one(answer: &Answer) -> String {
     let mut table = plain();
     let mut row = |name: &str, value: String| {

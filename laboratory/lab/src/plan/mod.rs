@@ -55,7 +55,7 @@ pub struct PlanOutputs {
     pub json: Option<String>,
 }
 
-/// A plan.
+/// Result of `quorate plan`, for an FPGA or for CPUs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Plan {

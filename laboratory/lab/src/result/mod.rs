@@ -230,7 +230,7 @@ impl Latency {
     }
 }
 
-/// Latencies in milliseconds.
+/// Latencies from the intended sending to the answer, in milliseconds; `None` without answers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
     pub mean: Option<f64>,
@@ -406,9 +406,9 @@ impl fmt::Display for Step {
 /// Bucket of the latency histogram.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Inclusive.
+    /// Lower bound, inclusive.
     pub from_ms: f64,
-    /// Exclusive.
+    /// Upper bound, exclusive.
     pub to_ms: f64,
     pub count: u64,
 }

@@ -4,7 +4,7 @@ use super::US_PER_MS;
 use quorate_client::load::LoadReport;
 use serde::{Deserialize, Serialize};
 
-/// A sampled request.
+/// One request of a run that records single requests.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Intended send time, from the start of the measured time.

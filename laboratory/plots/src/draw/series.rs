@@ -10,7 +10,7 @@ use crate::scene::{Paint, Scene, Shape, Style};
 const MAX_MARKED: usize = 48;
 /// Maximum number of markers on a line with more points than that.
 const MARKERS_OF_A_LONG_LINE: usize = 8;
-/// Width of lines.
+/// Width of a series' line, in pixels.
 const LINE: f64 = 1.9;
 /// Radius of the points of a scatter plot.
 const DOT: f64 = 1.7;

@@ -49,7 +49,7 @@ impl Fidelity {
 }
 
 impl Residual {
-    /// Describes the ratios.
+    /// Lists simulated over real of each figure, for a tooltip.
     pub fn ratios(&self) -> String {
         let all = [
             ("throughput", self.throughput_ratio),

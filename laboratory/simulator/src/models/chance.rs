@@ -13,9 +13,7 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// Certainty.
     pub const ALWAYS: Chance = Chance { ln: 0.0, ln_complement: f64::NEG_INFINITY };
-    /// Impossibility.
     pub const NEVER: Chance = Chance { ln: f64::NEG_INFINITY, ln_complement: 0.0 };
 
     /// Returns the chance that a packet arrives, given its probability of loss.
@@ -35,7 +33,7 @@ impl Chance {
         Chance { ln: ln.min(0.0), ln_complement: ln_complement.min(0.0) }
     }
 
-    /// Returns the probability.
+    /// Returns it as a number from 0 to 1; the tiniest chances become 0.
     pub fn probability(self) -> f64 {
         libm::exp(self.ln)
     }
@@ -56,7 +54,7 @@ impl Chance {
         self.ln_complement
     }
 
-    /// Returns the complement.
+    /// Returns the chance that it does not happen, without loss of precision.
     pub fn complement(self) -> Chance {
         Chance { ln: self.ln_complement, ln_complement: self.ln }
     }

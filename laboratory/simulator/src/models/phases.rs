@@ -219,7 +219,6 @@ impl Phases {
         reply.probability() * pre_prepare.probability() * active as f64 * sum
     }
 
-    /// Returns the committee.
     pub fn committee(&self) -> Committee {
         self.committee
     }

@@ -17,7 +17,7 @@ pub fn printed(committee: Committee, pre_prepare_repeat: u32) -> u64 {
 /// Messages on the network for one request, including copies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
-    /// Number without loss.
+    /// Number if no message is lost.
     pub without_loss: f64,
     /// Expected number under loss: a replica that fails a phase sends nothing in the next.
     pub expected: f64,

@@ -41,7 +41,6 @@ impl NetworkSpec {
     }
 }
 
-/// Delays by region.
 struct Regions<'a> {
     delay: &'a Delay,
     /// Region of each endpoint; 0 without a matrix.

@@ -155,7 +155,7 @@ impl Default for Packets {
     }
 }
 
-/// Delivery of messages.
+/// Table `[transport]` of a network file: packets, or a byte stream with TCP's timeouts.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeliverySpec {
@@ -225,7 +225,7 @@ impl NetworkSpec {
         PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// Returns a preset.
+    /// Returns the network of a preset; `None` if there is none of this name.
     pub fn preset(name: &str) -> Option<NetworkSpec> {
         let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
         Some(NetworkSpec::parse(text, name).expect("a test parses the presets"))

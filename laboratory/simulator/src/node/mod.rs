@@ -262,7 +262,6 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Receives a parcel.
     pub fn take_in(&mut self, from: usize, parcel: Parcel<P::Message>) {
         match parcel.body {
             Body::Peer(message) => self.peers.push_back((from as u16, parcel.bytes, message)),

@@ -2,7 +2,6 @@
 
 use quorate_types::line::tcp_packets;
 
-/// Counters of writes.
 #[derive(Default)]
 pub(super) struct Writes {
     /// Bytes of this iteration, by destination.

@@ -25,7 +25,6 @@ pub(super) struct Taken {
 
 #[derive(Default)]
 struct Core {
-    /// The running thread.
     running: Option<usize>,
     /// The last thread that ran, and when it left.
     last: Option<usize>,

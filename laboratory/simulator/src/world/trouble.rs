@@ -12,7 +12,6 @@ use std::time::Duration;
 
 /// Faults from the seed and the schedule.
 pub struct Trouble {
-    /// Ordered by time.
     pub changes: Vec<(Time, Change)>,
     pub strikes: Vec<Strike>,
     /// Minimum time for a journal to become durable.

@@ -26,5 +26,5 @@ pub mod rules;
 use crate::protocols::views::ViewEngine;
 pub use engine::BasicHotStuff;
 
-/// Engine of basic HotStuff.
+/// Engine of basic HotStuff, as hosts and tests name it.
 pub type BasicEngine = ViewEngine<BasicHotStuff>;

@@ -14,7 +14,7 @@ pub const MAX_EARLY_FULL_BLOCKS: usize = 4;
 /// Result of storing an early PRE-PREPARE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
-    /// Stored.
+    /// It is stored until its view begins.
     Waits,
     /// The same one is already stored.
     Repeated,

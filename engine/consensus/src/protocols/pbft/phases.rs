@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The only view.
+/// There is no view change, so every message is of this view.
 const VIEW: View = View(1);
 
 /// State of one slot.

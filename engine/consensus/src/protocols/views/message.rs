@@ -39,7 +39,7 @@ pub enum ViewMessage {
     Proposal(Arc<Proposal>),
     /// To the replica that collects the votes.
     Vote(Vote),
-    /// To all.
+    /// From a replica that timed out to all; f+1 of them make the others time out too.
     Timeout(Arc<Timeout>),
     /// To a lagging replica: the certificates that began the sender's view.
     Advance {

@@ -20,7 +20,6 @@ pub enum Route {
     Answer(Bytes),
     /// Reject its sender, with an answer if it understands one.
     Refuse(ChannelError, Option<Bytes>),
-    /// Drop it.
     Drop,
 }
 
@@ -72,7 +71,6 @@ impl Router {
         }
     }
 
-    /// Removes a connection.
     pub fn remove(&mut self, port: usize, address: SocketAddr, id: LinkId) {
         if let Some(ids) = self.routes.get_mut(&(port, address)) {
             ids.retain(|other| *other != id);

@@ -15,7 +15,7 @@ pub struct Peer {
     pub known: Vec<SocketAddr>,
     /// Whether this end dials, rather than the peer.
     pub dials: bool,
-    /// The established link.
+    /// `None` until a handshake has completed; frames are then parked.
     pub link: Option<LinkId>,
     /// Time of the next dial; `None` while a dial or a link exists, and for peers that dial this end.
     pub dial_at: Option<Instant>,

@@ -11,7 +11,6 @@ use std::time::Duration;
 /// and it sends a NACK for the rest. If the remote was only busy, they were superfluous.
 const MAX_AGAIN_BYTES: usize = 16 << 10;
 
-/// A sent packet.
 struct Sent {
     /// The packet without its header; empty once it was acknowledged.
     pieces: Bytes,

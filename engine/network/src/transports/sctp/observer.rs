@@ -52,7 +52,6 @@ impl Observer {
         self.repeated += u64::from(is_repeated);
     }
 
-    /// Records a received packet.
     pub fn received(&mut self, now: Time, packet: &[u8]) {
         let Some((number, sent)) = self.timed else { return };
         let mut acknowledgements = chunks(packet).filter(|(kind, _)| *kind == KIND_SACK);

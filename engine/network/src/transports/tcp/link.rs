@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Starts the handshake.
+    /// Queues the first bytes of the handshake, if this end speaks first.
     pub fn start(&mut self) {
         self.channel.start(&mut self.outgoing);
     }

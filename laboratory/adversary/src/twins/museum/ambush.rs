@@ -22,7 +22,6 @@ const LATEST_CHANCE: u64 = 6;
 /// One in this many scenarios has a Byzantine replica that is no closer than the others.
 const FAR: u64 = 4;
 
-/// Draws a fault.
 fn lie(dice: &mut Dice) -> Fault {
     let chance = 1 + dice.below(LATEST_CHANCE) as u32;
     let later = |kind: Fault| kind.from_opportunity(chance).expect("it lies at opportunities");

@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// A world of Jolteon.
+/// World whose replicas run Jolteon, in which most exhibits play.
 pub type Jolteons = World<ChainedEngine<Jolteon>>;
 
 /// Plays the scenario with a number, from 0, and returns its violation.
@@ -42,7 +42,7 @@ pub struct Play {
 /// Result of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
-    /// First violation.
+    /// First violation; the scenario ends with it.
     pub violation: Option<Violation>,
     /// Transcript, if it was recorded.
     pub transcript: String,
@@ -110,7 +110,7 @@ pub fn short_memory(config: &mut Config) {
     config.retained_blocks = 2;
 }
 
-/// Runs consecutive views.
+/// Plays consecutive views of the script, each until no message is in flight.
 pub fn run<P: Protocol>(world: &mut World<P>, views: RangeInclusive<u64>) {
     views.for_each(|view| world.run_view(view));
 }

@@ -102,7 +102,7 @@ impl Deployed {
         &self.committee
     }
 
-    /// Begins the load.
+    /// Starts the load on all client hosts at once, and the probe of their progress.
     pub fn begin(&self) -> (FleetLoad, FleetProbe) {
         (FleetLoad::begin(&self.fleet, load_options(&self.spec)), FleetProbe::new(&self.fleet))
     }

@@ -48,7 +48,7 @@ pub struct LoadPart {
 pub enum Order {
     /// Create the run's directory.
     Prepare(Preparation),
-    /// Read the clock.
+    /// Read the clock, to estimate its offset from the controller's.
     Clock { number: u64 },
     /// Start the replica, or restart it.
     Start,
@@ -97,7 +97,6 @@ pub enum Notice {
     },
     Killed,
     Progress(LoadProgress),
-    /// The load ended.
     Report(Box<LoadReport>),
     /// The load could not start, or failed.
     LoadFailed(String),

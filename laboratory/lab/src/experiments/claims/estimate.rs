@@ -34,7 +34,7 @@ impl Truth {
         }
     }
 
-    /// Returns the conjunction.
+    /// Returns `Fails` if one fails, otherwise `Open` if one is open.
     pub fn all(truths: impl IntoIterator<Item = Truth>) -> Truth {
         truths.into_iter().fold(Truth::Holds, |all, truth| match (all, truth) {
             (Truth::Fails, _) | (_, Truth::Fails) => Truth::Fails,
@@ -79,12 +79,12 @@ impl Estimate {
         Estimate { mean: self.mean * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// `self < other`.
+    /// Returns whether this value is below the other; open if their intervals overlap.
     pub fn is_below(&self, other: &Estimate) -> Truth {
         Truth::new(self.high < other.low, self.low >= other.high)
     }
 
-    /// `self <= other`.
+    /// Returns whether this value is not above the other; open if their intervals overlap.
     pub fn is_at_most(&self, other: &Estimate) -> Truth {
         Truth::new(self.high <= other.low, self.low > other.high)
     }

@@ -35,7 +35,7 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// The numbers, or the reason why there are none.
     pub measured: String,
-    /// The paper's measurement.
+    /// The paper's measurement, with its section or figure.
     pub paper: String,
     pub instrument: Instrument,
     /// Why our results overturn the paper's; only with [`Verdict::Fails`].

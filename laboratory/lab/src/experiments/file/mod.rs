@@ -38,7 +38,7 @@ const KEYS: &[&str] = &[
     "claim",
 ];
 
-/// An experiment.
+/// One experiment file: cells to run, plots to draw, and claims to judge.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Experiment {
     /// File name in errors.

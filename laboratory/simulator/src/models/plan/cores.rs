@@ -8,7 +8,6 @@ use quorate_types::choice::nearest;
 use quorate_types::{Fault, choice};
 use serde::{Deserialize, Serialize};
 
-/// The shipped tables.
 const SHIPPED: &str = include_str!("../../../data/fpga.toml");
 
 choice!(
@@ -41,7 +40,7 @@ choice!(
     Assumed = "assumed",
 );
 
-/// A hardware core.
+/// Row of the table of cores: resources, clock and cycles of one published circuit.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
@@ -66,7 +65,7 @@ pub struct Core {
     pub note: Option<String>,
 }
 
-/// A device.
+/// Row of the table of devices: an FPGA and its resources.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -113,7 +112,6 @@ impl Device {
 }
 
 impl Tables {
-    /// Returns the shipped tables.
     pub fn shipped() -> Tables {
         toml::from_str(SHIPPED).expect("a test reads the shipped tables")
     }

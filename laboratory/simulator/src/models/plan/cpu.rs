@@ -123,7 +123,7 @@ pub struct CpuQuestion {
     pub cores: Vec<u32>,
 }
 
-/// Cost of a stage.
+/// CPU time that one stage takes for an operation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StageCost {
     pub stage: CpuStage,
@@ -132,7 +132,7 @@ pub struct StageCost {
     pub cores: f64,
 }
 
-/// Costs of a role.
+/// Costs of a role by stage, and the stage that limits it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RoleCost {
     pub role: Role,

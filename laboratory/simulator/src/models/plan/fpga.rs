@@ -27,7 +27,7 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Clone, PartialEq, Debug)]
 pub struct FpgaQuestion {
     pub line_rate_bits_per_s: f64,
-    /// Numbers of replicas.
+    /// Numbers of replicas, each planned separately.
     pub replicas: Vec<usize>,
     /// Sizes of values in bytes.
     pub values: Vec<u32>,

@@ -14,7 +14,6 @@
 
 use serde::Deserialize;
 
-/// The shipped figures.
 const SHIPPED: &str = include_str!("../../../data/paper.toml");
 
 /// A measured saturation of the variant `domain`.

@@ -52,7 +52,7 @@ pub struct Segment {
     pub holds: Vec<Range<u64>>,
     /// Whether it acknowledges a duplicate (RFC 2883).
     pub tells_duplicate: bool,
-    /// Send time.
+    /// Send time, which the acknowledgement echoes.
     pub stamp: Time,
     /// The echoed timestamp (RFC 7323).
     pub echo: Time,
@@ -69,7 +69,6 @@ pub enum Todo {
 /// Counters of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpCounts {
-    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Expired retransmission timeouts.
     pub rto_events: u64,

@@ -55,7 +55,7 @@ pub struct Scoreboard {
     held: u32,
     lost: u32,
     repeated: u32,
-    /// Number of transmissions.
+    /// Number of transmissions so far, which numbers them.
     turns: u64,
     /// The most recently sent of the delivered segments: its transmission number, and its round trip in nanoseconds.
     latest: Option<(u64, u64)>,

@@ -28,7 +28,6 @@ struct Recovery {
     after_timeout: bool,
 }
 
-/// An unanswered probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     /// End of the data sent before it.

@@ -18,7 +18,7 @@ const MACHINE_SHIFT: u32 = 40;
 /// A request for statuses: its number, the timeout, and whether to ask for histories.
 type Question = (u64, Duration, bool);
 
-/// The running clients.
+/// Load that an agent generates for the controller, in a thread of its own.
 pub struct Clients {
     handle: LoadHandle,
     questions: Sender<Question>,
