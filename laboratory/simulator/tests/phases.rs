@@ -142,10 +142,37 @@ impl Point {
 
     /// Returns the number of requests by number of replies.
     fn measure(&self, wire: Option<Wire>, duration: Duration, seed: u64) -> Vec<u64> {
-        let report = run(&self.spec(wire, duration), seed, &commands);
-        assert!(report.violation.is_none(), "{self:?}: {:?}\n{}", report.violation, report.transcript.join("\n"));
-        replies(report).by_replies
+        replies(sound(&self.spec(wire, duration), seed)).by_replies
     }
+}
+
+/// Runs a specification without violations of the protocol.
+fn sound(spec: &SimSpec, seed: u64) -> SimReport {
+    let report = run(spec, seed, &commands);
+    let (network, copies) = (&spec.network, spec.copies);
+    let about = || format!("{} replicas, {:?}, {copies:?}", spec.quorum.replicas(), network.loss);
+    assert!(report.violation.is_none(), "{}: {:?}\n{}", about(), report.violation, report.transcript.join("\n"));
+    report
+}
+
+/// Requests of a run with one remedy.
+struct Remedied {
+    /// Share of the requests that f+1 replicas answered.
+    answered: f64,
+    /// Messages delivered for each request.
+    messages: f64,
+}
+
+/// Runs a specification of four replicas without a remedy, and with the adaptive one.
+fn with_and_without_remedy(spec: &SimSpec) -> [Remedied; 2] {
+    [Remedy::None, Remedy::Adaptive].map(|remedy| {
+        let spec = SimSpec { copies: CopyRules { remedy, ..spec.copies }, ..spec.clone() };
+        let report = sound(&spec, 1);
+        let delivered = report.delivered as f64;
+        let by_replies = replies(report).by_replies;
+        let (all, answered) = (by_replies.iter().sum::<u64>() as f64, by_replies[2..].iter().sum::<u64>() as f64);
+        Remedied { answered: answered / all, messages: delivered / all }
+    })
 }
 
 fn replies(report: SimReport) -> ReplyCounts {
@@ -244,9 +271,7 @@ fn without_loss_every_replica_replies_to_every_request() {
     let mut spec = still.spec(None, Duration::from_secs(20));
     // Messages of one phase overtake messages of another.
     spec.network.jitter.max_ms = DELAY_MS;
-    let report = run(&spec, 1, &commands);
-    assert!(report.violation.is_none(), "{:?}", report.violation);
-    let by_replies = replies(report).by_replies;
+    let by_replies = replies(sound(&spec, 1)).by_replies;
     assert!(by_replies[4] > 200 && by_replies[..4] == [0; 4], "{by_replies:?}");
 }
 
@@ -256,19 +281,12 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
     let all = || (0..4).map(quorate_simulator::network::End::Replica).collect::<Vec<_>>();
     let lose =
         |at_s: f64| FaultSpec::Lose { at_ms: at_s * 1e3, for_ms: 100e3, from: all(), to: all(), probability: 0.1 };
-    let measure = |remedy| {
-        let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(400));
-        spec.copies.remedy = remedy;
-        spec.network.faults = vec![lose(105.0), lose(305.0)];
-        let report = run(&spec, 1, &commands);
-        assert!(report.violation.is_none(), "{:?}", report.violation);
-        let delivered = report.delivered;
-        let by_replies = replies(report).by_replies;
-        let (all, answered) = (by_replies.iter().sum::<u64>(), by_replies[2..].iter().sum::<u64>());
-        (answered as f64 / all as f64, delivered as f64 / all as f64)
-    };
-    let (without, messages_without) = measure(Remedy::None);
-    let (with, messages_with) = measure(Remedy::Adaptive);
+    let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(400));
+    spec.network.faults = vec![lose(105.0), lose(305.0)];
+    let [
+        Remedied { answered: without, messages: messages_without },
+        Remedied { answered: with, messages: messages_with },
+    ] = with_and_without_remedy(&spec);
     eprintln!("answered {without:.4} without the remedy, {with:.4} with it");
     eprintln!("messages for each request: {messages_without:.1} without the remedy, {messages_with:.1} with it");
     assert!(without < 0.96 && with > 0.98, "answered: {without:.4} without the remedy, {with:.4} with it");
@@ -279,24 +297,17 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
 /// requests.
 #[test]
 fn the_adaptive_remedy_copies_replies_where_these_are_lost_too() {
-    let measure = |remedy| {
-        let mut spec = point((4, 1), 0.3, (0, 0)).spec(None, Duration::from_secs(400));
-        spec.copies.remedy = remedy;
-        let report = run(&spec, 1, &commands);
-        assert!(report.violation.is_none(), "{:?}", report.violation);
-        let by_replies = replies(report).by_replies;
-        by_replies[2..].iter().sum::<u64>() as f64 / by_replies.iter().sum::<u64>() as f64
-    };
-    let (without, with) = (measure(Remedy::None), measure(Remedy::Adaptive));
+    let spec = point((4, 1), 0.3, (0, 0)).spec(None, Duration::from_secs(400));
+    let [without, with] = with_and_without_remedy(&spec).map(|run| run.answered);
     assert!(without < 0.6 && with > 0.97, "answered: {without:.4} without the remedy, {with:.4} with it");
 }
 
 #[test]
 fn the_adaptive_remedy_costs_nothing_without_loss() {
     let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(20));
-    let without = run(&spec, 1, &commands);
+    let without = sound(&spec, 1);
     spec.copies.remedy = Remedy::Adaptive;
-    let with = run(&spec, 1, &commands);
+    let with = sound(&spec, 1);
     assert_eq!((with.delivered, with.trace_hash), (without.delivered, without.trace_hash));
 }
 
@@ -325,9 +336,7 @@ fn the_latency_over_udp_is_that_of_the_model() {
         spec.network.delay = Delay::Normal { mean_ms, deviation_ms, min_ms: 0.0, max_ms: 100.0 };
         spec.consensus.view_timeout_ms = PAPER_GIVE_UP.as_millis() as u64;
         spec.load.give_up_after = Some(PAPER_GIVE_UP);
-        let report = run(&spec, seed, &commands);
-        assert!(report.violation.is_none(), "{point:?}: {:?}", report.violation);
-        let took = replies(report).success_us;
+        let took = replies(sound(&spec, seed)).success_us;
         assert!(took.len() >= 400, "{point:?}: only {} requests succeeded", took.len());
         let at = |quantile| took.value_at_quantile(quantile) as f64 / 1e3;
         let model = point.latency();
