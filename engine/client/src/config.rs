@@ -7,7 +7,7 @@ use quorate_crypto::{
 };
 use quorate_hosting::{SharedSettings, client_terms, shared_settings};
 use quorate_network::transports::{Wire, WireSettings};
-use quorate_types::command::MAX_CLIENT_CODES;
+use quorate_types::command::MAX_CLIENT_MACS;
 use quorate_types::settings::{check_effects, check_ranges, explain, keys, tree};
 use quorate_types::{
     Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum,
@@ -156,11 +156,11 @@ impl ClientConfig {
             return Err(Fault::new("`key_file`", "is empty", "leave it out, or name a file").into());
         }
         if self.mac_scheme.profile().has_public_keys_only() {
-            let what = format!("is {}, which has no codes", self.mac_scheme);
+            let what = format!("is {}, which computes no MACs", self.mac_scheme);
             return Err(Fault::new("`mac_scheme`", what, "choose hmac-sha256 or aes-256-cmac").into());
         }
-        if self.client_authentication == ClientAuthentication::Mac && self.members.len() > MAX_CLIENT_CODES {
-            let what = format!("is mac, which is for {MAX_CLIENT_CODES} replicas at most");
+        if self.client_authentication == ClientAuthentication::Mac && self.members.len() > MAX_CLIENT_MACS {
+            let what = format!("is mac, which is for {MAX_CLIENT_MACS} replicas at most");
             return Err(Fault::new("`client_authentication`", what, "use ed25519, here and on the replicas").into());
         }
         self.validate_replies()?;
@@ -192,7 +192,7 @@ impl ClientConfig {
                 "set it to channel or mac, here and on the replicas",
             ),
             ReplyAuthentication::Mac if self.client_authentication == ClientAuthentication::None => fault(
-                "is mac, but `client_authentication` is none, and codes need a client with a key".to_owned(),
+                "is mac, but `client_authentication` is none, and MACs need a client with a key".to_owned(),
                 "set it to channel or signature, here and on the replicas",
             ),
             _ => Ok(()),

@@ -36,7 +36,7 @@ pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectErro
         }
         (_, ClientAuthentication::Mac) => {
             let identity = ClientIdentity::generate(config.client_authentication, &cluster)?;
-            Ok(identity.with_codes(config.mac_scheme, &config.committee()?)?)
+            Ok(identity.with_mac_keys(config.mac_scheme, &config.committee()?)?)
         }
         _ => Ok(ClientIdentity::generate(config.client_authentication, &cluster)?),
     }

@@ -157,7 +157,7 @@ fn settings_that_differ_are_an_error_that_says_so() {
             }
             let text = outcome.unwrap_err().to_string();
             let expected = match of_replicas {
-                ReplyAuthentication::Signature if of_client == ReplyAuthentication::Mac => "the code of the reply",
+                ReplyAuthentication::Signature if of_client == ReplyAuthentication::Mac => "the MAC of the reply",
                 _ => "set `reply_authentication`",
             };
             assert!(text.contains(expected), "{of_replicas} and {of_client}: {text}");
@@ -166,7 +166,7 @@ fn settings_that_differ_are_an_error_that_says_so() {
 }
 
 #[test]
-fn codes_without_a_client_key_are_refused() {
+fn macs_without_a_client_key_are_refused() {
     let mut cluster = EchoCluster::authenticating(&[Manner::Honest; 4], ReplyAuthentication::Mac);
     cluster.config.client_authentication = ClientAuthentication::None;
     let text = cluster.config.validate().unwrap_err().to_string();

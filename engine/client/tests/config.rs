@@ -77,8 +77,8 @@ fn a_key_without_effect_is_refused_and_not_written() {
                     `transport` to rudp";
     assert_eq!(pacing, expected);
     assert!(parse(&with_table("[retransmission]\npacing = false")).is_ok(), "the default is as good as none");
-    let codes = parse(&format!("mac_scheme = \"aes-256-cmac\"\n{SHORTEST}")).unwrap_err().to_string();
-    assert!(codes.starts_with("`mac_scheme`: has no effect, because `auth_profile` is pk and "), "{codes}");
+    let macs = parse(&format!("mac_scheme = \"aes-256-cmac\"\n{SHORTEST}")).unwrap_err().to_string();
+    assert!(macs.starts_with("`mac_scheme`: has no effect, because `auth_profile` is pk and "), "{macs}");
     let mut idle = config();
     idle.quic.idle_timeout_ms = 9_000;
     assert_eq!(parse(&idle.to_toml()).unwrap(), config());

@@ -4,7 +4,7 @@ use crate::admission::{CertificateFault, Certifier};
 use crate::bundle_task::{BundleTask, CheckedBundles, Claim};
 use crate::cache::VerifiedCache;
 use crate::client::{CERTIFIED_AUTHENTICATOR, ClientAuthentication, ED25519_AUTHENTICATOR};
-use crate::client_codes::ReplicaCodes;
+use crate::client_macs::ReplicaMacKeys;
 use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
 use crate::verdicts::SharedVerdicts;
 use quorate_types::{Authenticator, Bundle, ClusterId, Digest};
@@ -33,7 +33,7 @@ pub struct BundleVerifier {
     certifier: Option<Certifier>,
     keys: HashMap<[u8; PUBLIC_KEY_BYTES], Arc<PublicKey>>,
     /// This replica's keys for client MACs; nobody else can verify these.
-    codes: Option<ReplicaCodes>,
+    mac_keys: Option<ReplicaMacKeys>,
     verifications: u64,
 }
 
@@ -48,7 +48,7 @@ impl BundleVerifier {
             shared: None,
             certifier: None,
             keys: HashMap::new(),
-            codes: None,
+            mac_keys: None,
             verifications: 0,
         }
     }
@@ -59,8 +59,8 @@ impl BundleVerifier {
     }
 
     /// Verifies MACs with a replica's keys. Without them, [`ClientAuthentication::Mac`] accepts nothing.
-    pub fn with_codes(self, codes: ReplicaCodes) -> BundleVerifier {
-        BundleVerifier { codes: Some(codes), ..self }
+    pub fn with_mac_keys(self, mac_keys: ReplicaMacKeys) -> BundleVerifier {
+        BundleVerifier { mac_keys: Some(mac_keys), ..self }
     }
 
     pub fn kind(&self) -> ClientAuthentication {
@@ -98,7 +98,7 @@ impl BundleVerifier {
         bundles: impl IntoIterator<Item = &'a Bundle>,
     ) -> ControlFlow<BTreeSet<Digest>, BundleTask> {
         if self.kind == ClientAuthentication::Mac {
-            let forged = bundles.into_iter().filter(|bundle| !self.has_code(bundle)).map(Bundle::digest);
+            let forged = bundles.into_iter().filter(|bundle| !self.has_mac(bundle)).map(Bundle::digest);
             return ControlFlow::Break(forged.collect());
         }
         let (claims, unsigned) = self.unverified(bundles);
@@ -119,7 +119,7 @@ impl BundleVerifier {
     /// more than genuine ones.
     pub fn are_genuine<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> bool {
         if self.kind == ClientAuthentication::Mac {
-            return bundles.into_iter().all(|bundle| self.has_code(bundle));
+            return bundles.into_iter().all(|bundle| self.has_mac(bundle));
         }
         let (claims, unsigned) = self.unverified(bundles);
         if !unsigned.is_empty() {
@@ -130,14 +130,14 @@ impl BundleVerifier {
     }
 
     /// Returns whether a bundle has a valid MAC for this replica, or was accepted before.
-    fn has_code(&mut self, bundle: &Bundle) -> bool {
+    fn has_mac(&mut self, bundle: &Bundle) -> bool {
         let digest = bundle.digest();
         if self.verified.contains(&digest) {
             return true;
         }
-        let (Some(authenticator), Some(codes)) = (bundle.authenticator(), &mut self.codes) else { return false };
+        let (Some(authenticator), Some(mac_keys)) = (bundle.authenticator(), &mut self.mac_keys) else { return false };
         self.verifications += 1;
-        let genuine = codes.verify(authenticator, &bundle.statement(&self.cluster));
+        let genuine = mac_keys.verify(authenticator, &bundle.statement(&self.cluster));
         if genuine {
             self.verified.insert(digest);
         }

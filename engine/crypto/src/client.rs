@@ -1,6 +1,6 @@
 //! Client identities, and the authentication of client bundles.
 
-use crate::client_codes::ClientCodes;
+use crate::client_macs::ClientMacKeys;
 use crate::ed25519::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::error::CryptoError;
 use crate::key_pair::KeyPair;
@@ -63,13 +63,13 @@ struct Signer {
     /// The public key, with its certificate if there is one.
     credential: Bytes,
     /// Keys for authentication by MACs.
-    codes: Option<ClientCodes>,
+    mac_keys: Option<ClientMacKeys>,
 }
 
 impl ClientIdentity {
     /// Generates an identity from the operating system's randomness.
     ///
-    /// For MACs, [`ClientIdentity::with_codes`] adds the keys of a committee.
+    /// For MACs, [`ClientIdentity::with_mac_keys`] adds the keys of a committee.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if the system provides none.
@@ -102,7 +102,7 @@ impl ClientIdentity {
             Some(certificate) => (CERTIFIED_AUTHENTICATOR, [&key.public_key()[..], certificate].concat().into()),
         };
         let origin = ClientId::of_key(&credential);
-        let signer = Signer { cluster: *cluster, key, kind, credential, codes: None };
+        let signer = Signer { cluster: *cluster, key, kind, credential, mac_keys: None };
         ClientIdentity { origin, sequence_base: 0, signer: Some(signer) }
     }
 
@@ -130,17 +130,17 @@ impl ClientIdentity {
     ///
     /// # Panics
     /// If the identity has no key, or the committee is larger than
-    /// [`MAX_CLIENT_CODES`](quorate_types::command::MAX_CLIENT_CODES).
-    pub fn with_codes(mut self, scheme: SchemeKind, committee: &Committee) -> Result<ClientIdentity, CryptoError> {
+    /// [`MAX_CLIENT_MACS`](quorate_types::command::MAX_CLIENT_MACS).
+    pub fn with_mac_keys(mut self, scheme: SchemeKind, committee: &Committee) -> Result<ClientIdentity, CryptoError> {
         let signer = self.signer.as_mut().expect("only a client with a key shares secrets with replicas");
-        signer.codes = Some(ClientCodes::new(scheme, committee, &signer.key)?);
+        signer.mac_keys = Some(ClientMacKeys::new(scheme, committee, &signer.key)?);
         Ok(self)
     }
 
     /// Returns the key, if there is one, and the public key with its certificate, if it has one.
     pub(crate) fn key(&self) -> Option<(&KeyPair, Bytes)> {
-        let Signer { key, credential, codes, .. } = self.signer.as_ref()?;
-        Some((key, if codes.is_some() { key.public_key() } else { credential.clone() }))
+        let Signer { key, credential, mac_keys, .. } = self.signer.as_ref()?;
+        Some((key, if mac_keys.is_some() { key.public_key() } else { credential.clone() }))
     }
 
     /// Returns the key, the cluster for which it signs, and the public key with its certificate, if it has one.
@@ -166,9 +166,10 @@ impl ClientIdentity {
 
     /// Finishes a bundle of commands of this identity's sessions, and signs it if there is a key.
     pub fn finish(&self, builder: BundleBuilder) -> Bundle {
-        let Some(Signer { cluster, key, kind, credential, codes }) = &self.signer else { return builder.finish() };
-        if let Some(codes) = codes {
-            return builder.finish_signed(cluster, codes.kind(), &key.public_key(), |statement| codes.of(statement));
+        let Some(Signer { cluster, key, kind, credential, mac_keys }) = &self.signer else { return builder.finish() };
+        if let Some(mac_keys) = mac_keys {
+            return builder
+                .finish_signed(cluster, mac_keys.kind(), &key.public_key(), |statement| mac_keys.of(statement));
         }
         builder.finish_signed(cluster, *kind, credential, |statement| key.sign(statement))
     }

@@ -103,7 +103,7 @@ impl Crypto {
     }
 
     fn public_keys(&self) -> TaskKeys {
-        TaskKeys { keyring: self.keyring.clone(), codes: self.macs.as_ref().map(MacKeys::shared_keyring) }
+        TaskKeys { keyring: self.keyring.clone(), mac_keyring: self.macs.as_ref().map(MacKeys::shared_keyring) }
     }
 
     /// Returns the epoch named in statements.

@@ -79,8 +79,8 @@ impl Keyring {
 
     /// Signs with a private key for the recipients.
     pub fn sign(&self, key: &KeyPair, message: &[u8], to: Recipients) -> Bytes {
-        let codes = if self.kind.profile().has_public_keys_only() { 1 } else { self.quorum.replicas() };
-        self.measured(self.kind.signs_by(), codes, || self.keys.sign(key.private_key(), message, to))
+        let signatures = if self.kind.profile().has_public_keys_only() { 1 } else { self.quorum.replicas() };
+        self.measured(self.kind.signs_by(), signatures, || self.keys.sign(key.private_key(), message, to))
     }
 
     pub fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {

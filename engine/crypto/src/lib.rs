@@ -25,7 +25,7 @@ mod bundles;
 mod cache;
 mod certificates;
 mod client;
-mod client_codes;
+mod client_macs;
 mod crypto;
 pub mod ed25519;
 mod error;
@@ -54,7 +54,7 @@ pub use client::{
     CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES, ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR,
     sequence_base,
 };
-pub use client_codes::ReplicaCodes;
+pub use client_macs::ReplicaMacKeys;
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use genesis::genesis_differences;

@@ -9,7 +9,7 @@ use crate::keyring::Keyring;
 use crate::replies::ReplyAuthentication;
 use crate::scheme::SchemeKind;
 use bytes::Bytes;
-use quorate_types::command::MAX_CLIENT_CODES;
+use quorate_types::command::MAX_CLIENT_MACS;
 use quorate_types::identity::ProofRequirements;
 use quorate_types::{Committee, Domain, Fault, Member, ReplicaId, choice};
 use std::sync::Arc;
@@ -171,8 +171,8 @@ impl Authentication {
                 format!("is {clients}, but in the profile {profile} clients sign"),
                 "set it to ed25519 or none, or set `auth_profile` to mac",
             ),
-            (_, ClientAuthentication::Mac) if replicas > MAX_CLIENT_CODES => fault(
-                format!("is {clients}, which is for {MAX_CLIENT_CODES} replicas at most, not {replicas}"),
+            (_, ClientAuthentication::Mac) if replicas > MAX_CLIENT_MACS => fault(
+                format!("is {clients}, which is for {MAX_CLIENT_MACS} replicas at most, not {replicas}"),
                 "set `auth_profile` to domain, and this to ed25519",
             ),
             _ => Ok(()),

@@ -6,17 +6,17 @@
 
 use crate::agreement::{agreement_key, agreement_secret};
 use crate::client::ClientIdentity;
-use crate::client_codes::{Ends, KeyUse, function_of};
+use crate::client_macs::{Ends, KeyUse, function_of};
 use crate::ed25519::PUBLIC_KEY_BYTES;
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
-use crate::mac::{MacKey, X25519_BYTES, equal_codes, x25519};
+use crate::mac::{MacKey, X25519_BYTES, equal_tags, x25519};
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::Bytes;
 use quorate_types::authenticated_replies::{AuthenticatedReplies, reply_statement};
-use quorate_types::command::CLIENT_CODE_BYTES;
+use quorate_types::command::CLIENT_MAC_BYTES;
 use quorate_types::meter::{Primitive, measured};
 use quorate_types::{
     ClientId, ClientRequest, Committee, DecodeError, Digest, EpochId, Member, ReplicaId, ReplicaReply, choice,
@@ -41,11 +41,11 @@ choice!(
 impl ReplyAuthentication {
     /// Returns the scheme of the authenticators in a cluster with these schemes of signatures and MACs; `None` without
     /// authenticators.
-    pub fn scheme(self, signatures: SchemeKind, codes: SchemeKind) -> Option<SchemeKind> {
+    pub fn scheme(self, signatures: SchemeKind, macs: SchemeKind) -> Option<SchemeKind> {
         match self {
             ReplyAuthentication::Channel => None,
             ReplyAuthentication::Signature => Some(signatures),
-            ReplyAuthentication::Mac => Some(codes),
+            ReplyAuthentication::Mac => Some(macs),
         }
     }
 
@@ -53,7 +53,7 @@ impl ReplyAuthentication {
     pub fn authenticator_bytes(scheme: SchemeKind) -> usize {
         match scheme.profile().has_public_keys_only() {
             true => scheme.profile().signature_bytes(1),
-            false => CLIENT_CODE_BYTES,
+            false => CLIENT_MAC_BYTES,
         }
     }
 }
@@ -240,7 +240,7 @@ impl ReplyVerifier {
     fn what(&self) -> &'static str {
         match self.way {
             Verification::Signature(_) => "signature",
-            Verification::Macs(..) => "code",
+            Verification::Macs(..) => "MAC",
         }
     }
 
@@ -249,8 +249,9 @@ impl ReplyVerifier {
         match &self.way {
             Verification::Signature(keyring) => is_signed(keyring, from, &statement, &authenticated.authenticator),
             Verification::Macs(tag, keys) => keys.get(from.index()).is_some_and(|key| {
-                let code = measured(Primitive::Mac, 1, || tag(&key[..], &statement));
-                authenticated.authenticator.len() == code.len() && equal_codes(&authenticated.authenticator, &code)
+                let computed = measured(Primitive::Mac, 1, || tag(&key[..], &statement));
+                authenticated.authenticator.len() == computed.len()
+                    && equal_tags(&authenticated.authenticator, &computed)
             }),
         }
     }

@@ -12,7 +12,7 @@ use quorate_types::{Certificate, Digest, Domain, ReplicaId, Signers, Subject, Vo
 use std::sync::Arc;
 
 /// Number of MACs that are verified faster than another thread can start: each takes about 0.3 us.
-const QUICK_CODES: usize = 32;
+const QUICK_MACS: usize = 32;
 /// Number of signatures that an otherwise idle thread verifies itself, because it finishes sooner than another thread
 /// would: eight ECDSA signatures take 0.5 ms.
 pub const FEW_SIGNATURES: usize = 8;
@@ -21,21 +21,21 @@ pub const FEW_SIGNATURES: usize = 8;
 pub(crate) struct TaskKeys {
     pub keyring: Arc<Keyring>,
     /// MAC keys, for the votes selected by [`AuthProfile`](crate::AuthProfile).
-    pub codes: Option<Arc<Keyring>>,
+    pub mac_keyring: Option<Arc<Keyring>>,
 }
 
 impl TaskKeys {
     fn of(&self, domain: Domain) -> &Keyring {
-        self.codes.as_ref().filter(|_| MacKeys::authenticate(domain)).unwrap_or(&self.keyring)
+        self.mac_keyring.as_ref().filter(|_| MacKeys::authenticate(domain)).unwrap_or(&self.keyring)
     }
 
     /// Returns whether votes of a domain have MACs.
-    fn are_codes(&self, domain: Domain) -> bool {
+    fn are_macs(&self, domain: Domain) -> bool {
         !self.of(domain).kind().profile().has_public_keys_only()
     }
 
     pub fn into_keyring(self, domain: Domain) -> Arc<Keyring> {
-        self.codes.filter(|_| MacKeys::authenticate(domain)).unwrap_or(self.keyring)
+        self.mac_keyring.filter(|_| MacKeys::authenticate(domain)).unwrap_or(self.keyring)
     }
 }
 
@@ -60,10 +60,10 @@ impl VerifyTask {
     /// Returns whether it consists only of a few MACs, and so takes at most a few microseconds.
     pub fn is_quick(&self) -> bool {
         let certificates = self.certificates.iter().map(|(_, certificate)| certificate);
-        let codes: usize = certificates.clone().map(|certificate| certificate.signers.len()).sum();
-        codes + self.votes.len() <= QUICK_CODES
-            && certificates.map(|certificate| certificate.subject.domain).all(|domain| self.keys.are_codes(domain))
-            && self.votes.iter().all(|vote| self.keys.are_codes(vote.subject.domain))
+        let macs: usize = certificates.clone().map(|certificate| certificate.signers.len()).sum();
+        macs + self.votes.len() <= QUICK_MACS
+            && certificates.map(|certificate| certificate.subject.domain).all(|domain| self.keys.are_macs(domain))
+            && self.votes.iter().all(|vote| self.keys.are_macs(vote.subject.domain))
     }
 
     /// Returns whether it has at most [`FEW_SIGNATURES`], and no aggregate signature.
@@ -132,7 +132,7 @@ impl AssembleTask {
 
     /// Returns whether it consists only of a few MACs, and so takes at most a few microseconds.
     pub fn is_quick(&self) -> bool {
-        self.votes.len() <= QUICK_CODES && !self.keyring.kind().profile().has_public_keys_only()
+        self.votes.len() <= QUICK_MACS && !self.keyring.kind().profile().has_public_keys_only()
     }
 
     /// Returns whether it has at most [`FEW_SIGNATURES`], and no aggregate signature.

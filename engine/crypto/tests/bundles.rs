@@ -90,7 +90,7 @@ fn generated_identities_differ_and_sign_if_authentication_requires_it() {
         assert_ne!(one.origin().owner(), two.origin().owner());
         let (one, two) = (bundle(&one, 1), bundle(&two, 1));
         assert_eq!(one.authenticator().is_some(), kind != ClientAuthentication::None);
-        // MACs need the keys of a committee: see `client_codes`.
+        // MACs need the keys of a committee: see `client_macs`.
         let forged = BundleVerifier::new(kind, cluster(), 4).forged([&one, &two]);
         assert_eq!(forged.is_empty(), kind != ClientAuthentication::Mac);
         assert_eq!(kind.name().parse(), Ok(kind));

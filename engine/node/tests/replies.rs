@@ -21,23 +21,23 @@ const REPLICAS: usize = 4;
 struct Way {
     kind: ReplyAuthentication,
     scheme: SchemeKind,
-    codes: SchemeKind,
+    mac_scheme: SchemeKind,
 }
 
 const ED25519: Way =
-    Way { kind: ReplyAuthentication::Signature, scheme: SchemeKind::ED25519, codes: SchemeKind::HMAC_SHA256 };
+    Way { kind: ReplyAuthentication::Signature, scheme: SchemeKind::ED25519, mac_scheme: SchemeKind::HMAC_SHA256 };
 const WAYS: [Way; 4] = [
     ED25519,
     Way { scheme: SchemeKind::BLS12_381, ..ED25519 },
     Way { kind: ReplyAuthentication::Mac, ..ED25519 },
-    Way { kind: ReplyAuthentication::Mac, codes: SchemeKind::AES_256_CMAC, ..ED25519 },
+    Way { kind: ReplyAuthentication::Mac, mac_scheme: SchemeKind::AES_256_CMAC, ..ED25519 },
 ];
 
 fn template(way: Way) -> NodeConfig {
     let mut template = NodeConfig::template("test");
     template.application = ApplicationKind::LOG;
     template.scheme = way.scheme;
-    (template.reply_authentication, template.mac_scheme) = (way.kind, way.codes);
+    (template.reply_authentication, template.mac_scheme) = (way.kind, way.mac_scheme);
     template
 }
 
@@ -55,7 +55,7 @@ fn identity(cluster: &EmbeddedCluster, id: u8) -> ClientIdentity {
 }
 
 fn verifier(cluster: &EmbeddedCluster, way: Way, id: u8) -> ReplyVerifier {
-    let made = ReplyVerifier::new(way.kind, &identity(cluster, id), way.scheme, way.codes, cluster.committee());
+    let made = ReplyVerifier::new(way.kind, &identity(cluster, id), way.scheme, way.mac_scheme, cluster.committee());
     made.expect("the members' keys are sound").expect("replies have authenticators")
 }
 
@@ -138,14 +138,14 @@ fn replies_of_a_block_to_one_client_share_a_signature_that_convinces_others() {
 
 /// A replica cannot create a MAC for a client whose key it does not know, and signals this by replying without one.
 #[test]
-fn without_a_key_there_is_no_code() {
+fn without_a_key_there_is_no_mac() {
     let way = WAYS[2];
     let cluster = start(&template(way));
     let mut client = TestClient::with_identity(&cluster, identity(&cluster, 7));
     client.connect(REPLICAS);
     let wrong = identity(&cluster, 8);
-    let of_another = ReplyVerifier::new(way.kind, &wrong, way.scheme, way.codes, cluster.committee());
-    let introduction = of_another.expect("sound keys").expect("there are codes").introduction().expect("codes need it");
+    let of_another = ReplyVerifier::new(way.kind, &wrong, way.scheme, way.mac_scheme, cluster.committee());
+    let introduction = of_another.expect("sound keys").expect("there are MACs").introduction().expect("MACs need it");
     for credential in [introduction, encode_message(&ClientRequest::Introduce { credential: Bytes::new() })] {
         client.send_raw(ReplicaId(1), credential);
     }

@@ -55,39 +55,39 @@ const SIGNED: u8 = 1;
 /// A key with its certificate, and a signature.
 const CERTIFIED: u8 = 2;
 /// Kind of an authenticator with one MAC.
-const ONE_CODE: u8 = 3;
+const ONE_MAC: u8 = 3;
 /// Maximum number of replicas to which a client can authenticate a bundle by MACs.
-pub const MAX_CLIENT_CODES: usize = 128;
+pub const MAX_CLIENT_MACS: usize = 128;
 /// Length of a client MAC, in bytes.
-pub const CLIENT_CODE_BYTES: usize = 16;
+pub const CLIENT_MAC_BYTES: usize = 16;
 const CLIENT_KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 /// Length of a signature with its key and the key's certificate, in bytes.
 const SIGNATURE_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + 2 * SIGNATURE_BYTES;
 /// Maximum length of an authenticator, in bytes.
-const MAX_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + MAX_CLIENT_CODES * CLIENT_CODE_BYTES;
+const MAX_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + MAX_CLIENT_MACS * CLIENT_MAC_BYTES;
 
 /// Returns the format of an authenticator kind: 0 is none, 1 a key and a signature, 2 a key, its certificate and a
 /// signature, and 2 + n a key and n MACs.
 pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
-    let codes = codes_in(kind);
+    let macs = macs_in(kind);
     let (public_key_bytes, signature_bytes) = match kind {
         UNAUTHENTICATED => (0, 0),
         SIGNED => (CLIENT_KEY_BYTES, SIGNATURE_BYTES),
         CERTIFIED => (CLIENT_KEY_BYTES + SIGNATURE_BYTES, SIGNATURE_BYTES),
-        _ => (CLIENT_KEY_BYTES, codes * CLIENT_CODE_BYTES),
+        _ => (CLIENT_KEY_BYTES, macs * CLIENT_MAC_BYTES),
     };
-    (codes <= MAX_CLIENT_CODES).then_some(AuthenticatorKind { public_key_bytes, signature_bytes })
+    (macs <= MAX_CLIENT_MACS).then_some(AuthenticatorKind { public_key_bytes, signature_bytes })
 }
 
 /// Returns the number of MACs in an authenticator of this kind; 0 if it has a signature or is none.
-pub fn codes_in(kind: u8) -> usize {
-    usize::from(kind.saturating_sub(ONE_CODE - 1))
+pub fn macs_in(kind: u8) -> usize {
+    usize::from(kind.saturating_sub(ONE_MAC - 1))
 }
 
 /// Returns the kind of an authenticator with this many MACs; `None` if there are none or too many.
-pub fn kind_of_codes(codes: usize) -> Option<u8> {
-    (1..=MAX_CLIENT_CODES).contains(&codes).then(|| ONE_CODE + (codes - 1) as u8)
+pub fn kind_of_macs(macs: usize) -> Option<u8> {
+    (1..=MAX_CLIENT_MACS).contains(&macs).then(|| ONE_MAC + (macs - 1) as u8)
 }
 
 /// Returns the format of a valid bundle's authenticator.

@@ -205,7 +205,7 @@ pub fn measured<T>(primitive: Primitive, items: usize, work: impl FnOnce() -> T)
         Primitive::VerifySingle | Primitive::VerifyBatch | Primitive::VerifyAggregate => {
             Some(stages::enter(Stage::Authenticate))
         }
-        Primitive::Mac => stages::enter_code(),
+        Primitive::Mac => stages::enter_mac(),
         // Belongs to receiving or sending.
         Primitive::Channel => None,
         Primitive::Hash => Some(stages::enter(Stage::Hash)),

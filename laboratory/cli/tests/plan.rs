@@ -37,7 +37,7 @@ fn a_plan_for_an_fpga_has_every_key() {
         &["--value", "64"],
         &["--clock-mhz", "100"],
         &["--allowance-percent", "200"],
-        &["--code", "hmac-sha256"],
+        &["--mac", "hmac-sha256"],
         &["--checkpoint-interval", "500"],
         &["--header-bytes", "50"],
     ] {
@@ -119,7 +119,7 @@ fn nonsense_is_refused_with_status_2() {
         (&["cpu", "--rate", "0"], &["--rate"]),
         (&["cpu", "--costs", "paper", "--scheme", "ed25519"], &["--scheme", "rsa-1024"]),
         (&["cpu", "--costs", "/nowhere/costs.toml"], &["--costs", "calibrate"]),
-        (&["cpu", "--mac-scheme", "ed25519"], &["--mac-scheme", "no codes"]),
+        (&["cpu", "--mac-scheme", "ed25519"], &["--mac-scheme", "no MACs"]),
         (&["cpu", "--scheme", "hmac-sha256"], &["--scheme", "no signatures"]),
         (&["cpu", "--cores", "0"], &["--cores"]),
         (&["cpu", "--messages-per-call", "NaN"], &["--messages-per-call"]),

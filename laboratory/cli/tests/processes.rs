@@ -44,13 +44,13 @@ fn torture_for(minutes: &str, protocol: &str, flags: &[&str]) -> Value {
 /// Restarted replicas agree on keys anew, and their earlier statements were authenticated by MACs, which prove nothing
 /// to others.
 #[test]
-fn torture_finds_no_violation_where_votes_have_codes() {
-    let with_codes = |profile, clients, replies| {
+fn torture_finds_no_violation_where_votes_have_macs() {
+    let with_macs = |profile, clients, replies| {
         let flags = ["--auth-profile", profile, "--client-authentication", clients, "--reply-authentication", replies];
         torture("pbft-mac", &[&flags[..], &["--mac-scheme", "hmac-sha256"]].concat());
     };
-    with_codes("mac", "mac", "mac");
-    with_codes("domain", "ed25519", "mac");
+    with_macs("mac", "mac", "mac");
+    with_macs("domain", "ed25519", "mac");
 }
 
 /// Three-second faults with a packet transport: replicas that were killed or paused find each other again.

@@ -34,10 +34,10 @@ fn every_pair() -> impl Iterator<Item = (ProtocolKind, SchemeKind)> {
 }
 
 /// The profiles with MACs on votes, each with every MAC scheme.
-fn with_codes() -> impl Iterator<Item = BenchSpec> {
-    let codes = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
+fn with_macs() -> impl Iterator<Item = BenchSpec> {
+    let mac_schemes = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
     [AuthProfile::Mac, AuthProfile::Domain].into_iter().flat_map(move |auth_profile| {
-        codes.into_iter().map(move |mac_scheme| {
+        mac_schemes.into_iter().map(move |mac_scheme| {
             let mut spec = short(ProtocolKind::PbftMac, SchemeKind::ED25519);
             spec.node.auth_profile = auth_profile;
             spec.node.mac_scheme = mac_scheme;
@@ -91,18 +91,18 @@ fn seals_on_replies_cost_what_the_table_says() {
         result.bench.committed_commands as f64
     };
     let channel = commands(ReplyAuthentication::Channel, SchemeKind::RSA_2048);
-    let (signed, by_codes) = (
+    let (signed, by_macs) = (
         commands(ReplyAuthentication::Signature, SchemeKind::RSA_2048),
         commands(ReplyAuthentication::Mac, SchemeKind::RSA_2048),
     );
     assert!(signed < channel / 2.0, "{signed} commands with signatures, {channel} without");
-    assert!((0.9..=1.02).contains(&(by_codes / channel)), "{by_codes} commands with codes, {channel} without");
+    assert!((0.9..=1.02).contains(&(by_macs / channel)), "{by_macs} commands with MACs, {channel} without");
     let faster = commands(ReplyAuthentication::Signature, SchemeKind::ED25519);
     assert!(faster > signed * 2.0, "{faster} commands with Ed25519, {signed} with RSA-2048");
 }
 
 /// Only certificates of PREPAREs, which are never presented to others, have MACs.
-fn passes_with_codes(spec: &BenchSpec, result: &BenchResult) {
+fn passes_with_macs(spec: &BenchSpec, result: &BenchResult) {
     let what = format!("{} with {}", spec.node.auth_profile, spec.node.mac_scheme);
     assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
     assert_eq!(result.agreement, Agreement::Agreed, "{what}");
@@ -110,28 +110,28 @@ fn passes_with_codes(spec: &BenchSpec, result: &BenchResult) {
 }
 
 #[test]
-fn votes_by_codes_pass_a_simulation_and_a_run_over_sockets() {
-    for spec in with_codes() {
+fn votes_by_macs_pass_a_simulation_and_a_run_over_sockets() {
+    for spec in with_macs() {
         for signatures in [Signatures::Real, Signatures::Modelled] {
             let options = SimOptions { signatures, ..SimOptions::default() };
             let result = sim::run(&spec, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
-            passes_with_codes(&spec, &result.bench);
+            passes_with_macs(&spec, &result.bench);
         }
         let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
-        passes_with_codes(&spec, &result);
+        passes_with_macs(&spec, &result);
     }
 }
 
 /// Each profile uses exactly the expected primitives, which together take less than the whole CPU time.
 #[test]
 fn cryptography_is_reported_by_primitive() {
-    let [signed, by_codes, _] = of_the_paper();
+    let [signed, by_macs, _] = of_the_paper();
     let sums = short(ProtocolKind::ALL[0], SchemeKind::BLS12_381);
     // Signing, batches, aggregates, MACs. Timing decides whether several clients' signatures are verified together or
     // singly.
     for (spec, expected) in [
         (&signed, [Some(true), Some(true), Some(false), Some(false)]),
-        (&by_codes, [Some(true), None, Some(false), Some(true)]),
+        (&by_macs, [Some(true), None, Some(false), Some(true)]),
         (&sums, [Some(true), Some(false), Some(true), Some(false)]),
     ] {
         let what = format!(
@@ -168,7 +168,7 @@ fn cryptography_is_reported_by_primitive() {
 }
 
 #[test]
-fn codes_are_refused_where_certificates_are_shown() {
+fn macs_are_refused_where_certificates_are_shown() {
     for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::PbftMac) {
         let spec = {
             let mut spec = short(protocol, SchemeKind::ED25519);
@@ -179,16 +179,16 @@ fn codes_are_refused_where_certificates_are_shown() {
         let parts = ["--auth-profile", "convinces only the recipients", protocol.name(), "pbft-mac"];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
-    let by_codes_alone = short(ProtocolKind::PbftMac, SchemeKind::HMAC_SHA256);
-    let error = by_codes_alone.validate().expect_err("checkpoints are shown to others").to_string();
+    let by_macs_alone = short(ProtocolKind::PbftMac, SchemeKind::HMAC_SHA256);
+    let error = by_macs_alone.validate().expect_err("checkpoints are shown to others").to_string();
     let parts = ["--scheme", "hmac-sha256", "convinces only the recipients", "auth_profile"];
     assert!(parts.iter().all(|part| error.contains(part)), "{error}");
-    let no_codes = {
-        let mut spec = with_codes().next().expect("there are some");
+    let no_macs = {
+        let mut spec = with_macs().next().expect("there are some");
         spec.node.mac_scheme = SchemeKind::ED25519;
         spec
     };
-    let error = no_codes.validate().expect_err("signatures are no codes").to_string();
+    let error = no_macs.validate().expect_err("signatures are no MACs").to_string();
     assert!(error.contains("--mac-scheme") && error.contains("hmac-sha256, aes-256-cmac"), "{error}");
 }
 

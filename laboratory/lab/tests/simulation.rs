@@ -322,7 +322,7 @@ fn a_router_needs_cores_to_share() {
 
 /// MACs cost clients and replicas less than signatures, in the profile that allows them.
 #[test]
-fn clients_codes_are_charged() {
+fn clients_macs_are_charged() {
     let run = |auth_profile, client_authentication| {
         let protocol = ProtocolKind::PbftMac;
         let spec = {
@@ -342,15 +342,15 @@ fn clients_codes_are_charged() {
         of(&charges.clients)
     };
     let none = run(AuthProfile::Mac, ClientAuthentication::None);
-    let codes = run(AuthProfile::Mac, ClientAuthentication::Mac);
+    let macs = run(AuthProfile::Mac, ClientAuthentication::Mac);
     let signed = run(AuthProfile::Domain, ClientAuthentication::Ed25519);
     assert_eq!(none, 0.0);
-    assert!(codes > 0.0 && codes < signed, "codes {codes} us, signatures {signed} us");
+    assert!(macs > 0.0 && macs < signed, "MACs {macs} us, signatures {signed} us");
 }
 
 #[test]
 fn a_client_cannot_divide_replicas_without_authentication() {
-    let fault = "hostile:codes-for-leader".parse().expect("a fault");
+    let fault = "hostile:macs-for-leader".parse().expect("a fault");
     let divided = {
         let mut spec = BenchSpec { fault: vec![fault], ..spec() };
         spec.node.consensus.protocol = ProtocolKind::PbftMac;
@@ -366,7 +366,7 @@ fn a_client_cannot_divide_replicas_without_authentication() {
         spec
     }
     .validate()
-    .expect("codes");
+    .expect("MACs");
 }
 
 #[test]

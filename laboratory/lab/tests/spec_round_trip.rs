@@ -151,8 +151,8 @@ prop_compose! {
             (_, false) if reply_authentication == ReplyAuthentication::Signature => ReplyAuthentication::Channel,
             _ => reply_authentication,
         };
-        let by_codes = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
-        let mac_scheme = if by_codes { mac_scheme } else { SchemeKind::HMAC_SHA256 };
+        let by_macs = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
+        let mac_scheme = if by_macs { mac_scheme } else { SchemeKind::HMAC_SHA256 };
         { let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() }; spec.node.auth_profile = auth_profile; spec.node.mac_scheme = mac_scheme; spec.node.accept_weak_scheme = scheme.profile().weakness.is_some(); spec.node.consensus.protocol = protocol; spec.node.faults = faults; spec.node.scheme = scheme; spec.node.consensus.leader = leader; spec.node.consensus.votes = votes; spec.node.consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands); spec.node.consensus.vote_wait_us = vote_wait_us; spec.node.consensus.dissemination = dissemination; spec.node.consensus.view_timeout_ms = view_timeout_ms; spec.node.consensus.view_duration = view_duration; spec.node.client_authentication = client_authentication; spec.node.reply_authentication = reply_authentication; spec.node.consensus.checkpoint_interval = checkpoint_interval; spec.node.consensus.window = window; spec.node.consensus.pipeline = pipeline; spec }
     }
 }

@@ -87,7 +87,7 @@ fn counts_agree_with_the_messages_of_the_protocol() {
     assert_estimated(of(Leader, Request, Stage::Execute), blocks, "requests executed by the leader");
     assert_estimated(of(Backup, Request, Stage::Execute), 3 * blocks, "requests executed by backups");
     assert_estimated(of(Leader, Reply, Stage::Marshal), blocks, "replies of the leader");
-    assert_estimated(of(Leader, Reply, Stage::Sign), blocks, "codes on the replies of the leader");
+    assert_estimated(of(Leader, Reply, Stage::Sign), blocks, "MACs on the replies of the leader");
     assert_eq!(of(Leader, MessageKind::Unread, Stage::Unmarshal), 0, "all frames were valid");
     let to_replicas = |cost: &&StageCost| cost.stage == Stage::Send && cost.message != Reply;
     let sent: u64 = result.stages.iter().filter(to_replicas).map(|cost| cost.count).sum();

@@ -213,7 +213,7 @@ impl Charges {
     }
 
     /// Replaces the charges for clients' signatures by MACs, one per replica.
-    pub fn with_client_codes(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
+    pub fn with_client_macs(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
         Charges { clients: SignatureCharges::new(scheme, macs, replicas, replicas), ..self }
     }
 
@@ -344,7 +344,7 @@ impl Ladder {
 }
 
 /// Maximum number of MACs that a replica verifies itself although it has other threads, as in the node's tasks.
-const QUICK_CODES: u64 = 32;
+const QUICK_MACS: u64 = 32;
 
 /// Number of verified signatures, and the cost by primitive.
 #[derive(Clone, Copy, Debug, Default)]
@@ -369,7 +369,7 @@ impl Checks {
 
     /// Returns whether these are only a few MACs, which take less time than a hand-over to another thread.
     pub fn are_quick(&self) -> bool {
-        self.signatures <= QUICK_CODES && self.by_primitive[Primitive::Mac as usize] == self.picoseconds
+        self.signatures <= QUICK_MACS && self.by_primitive[Primitive::Mac as usize] == self.picoseconds
     }
 
     /// Returns whether an idle core verifies them itself, as in the node's tasks.

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use quorate_adversary::byzantine::client::divided;
 use quorate_crypto::ClientIdentity;
-use quorate_types::command::codes_in;
+use quorate_types::command::macs_in;
 use quorate_types::stages::MessageKind;
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClientRequest, Height, ReplicaId, choice, encode_message};
 use std::collections::VecDeque;
@@ -60,16 +60,16 @@ choice!(
     Squat = "squat",
     /// Sends bundles with MACs that only the leader accepts, so that no other replica votes for its blocks. If clients
     /// sign, the signatures are invalid.
-    CodesForLeader = "codes-for-leader",
+    MacsForLeader = "macs-for-leader",
     /// Sends bundles with MACs that only the leader refuses. The other replicas wait for its proposal, which never
     /// comes.
-    CodesForBackups = "codes-for-backups",
+    MacsForBackups = "macs-for-backups",
 );
 
 impl Hostility {
     /// Returns whether it sends bundles that some replicas accept and others refuse.
     pub fn divides(self) -> bool {
-        matches!(self, Hostility::CodesForLeader | Hostility::CodesForBackups)
+        matches!(self, Hostility::MacsForLeader | Hostility::MacsForBackups)
     }
 
     /// Returns whether it sends genuine bundles to only one replica.
@@ -83,7 +83,7 @@ impl Hostility {
             Hostility::Flood | Hostility::LeaderOnly | Hostility::Replay => 20,
             Hostility::Forged => 60,
             Hostility::Status | Hostility::NoRead => 100,
-            Hostility::OneBackupOnly | Hostility::CodesForLeader | Hostility::CodesForBackups => 1,
+            Hostility::OneBackupOnly | Hostility::MacsForLeader | Hostility::MacsForBackups => 1,
             Hostility::Repeat => 2,
             Hostility::Squat => LINKS_PER_TICK,
         }
@@ -184,12 +184,12 @@ impl Attacker {
 
     fn next_request(&mut self, height: Height, leader: ReplicaId) -> Option<(Request, u32)> {
         match self.kind {
-            Hostility::CodesForLeader | Hostility::CodesForBackups => {
-                let for_leader = self.kind == Hostility::CodesForLeader;
+            Hostility::MacsForLeader | Hostility::MacsForBackups => {
+                let for_leader = self.kind == Hostility::MacsForLeader;
                 let bundle = self.bundle(height);
                 let bytes = bundle.body().len() as u32;
-                let has_codes = bundle.authenticator().is_some_and(|authenticator| codes_in(authenticator.kind) > 0);
-                let request = match has_codes {
+                let has_macs = bundle.authenticator().is_some_and(|authenticator| macs_in(authenticator.kind) > 0);
+                let request = match has_macs {
                     true => Request::Bundle(divided(&bundle, |replica| (replica == leader) == for_leader)),
                     false => Request::Forged(bundle),
                 };

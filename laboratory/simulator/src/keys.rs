@@ -5,7 +5,7 @@ use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec};
 use quorate_crypto::{
     BundleVerifier, CertificateFault, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES,
-    IDENTITY_SCHEME, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
+    IDENTITY_SCHEME, Keyring, MacKeys, ReplicaKeys, ReplicaMacKeys, SEED_BYTES, SchemeKind, VerifiedCache,
 };
 use quorate_hosting::desk::ClientVerifier;
 use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, ReplicaId};
@@ -82,7 +82,7 @@ pub fn devices(spec: &SimSpec, seed: u64) -> Vec<Device> {
 pub struct ClientKeys {
     cluster: ClusterId,
     authentication: ClientAuthentication,
-    codes: Option<(SchemeKind, Members)>,
+    macs: Option<(SchemeKind, Members)>,
 }
 
 impl ClientKeys {
@@ -91,11 +91,11 @@ impl ClientKeys {
     pub fn new(spec: &SimSpec, seed: u64) -> ClientKeys {
         let genesis = genesis(spec);
         let authentication = spec.client_authentication;
-        let codes = (authentication == ClientAuthentication::Mac).then(|| {
-            let scheme = spec.macs.expect("clients have codes only where votes have");
+        let macs = (authentication == ClientAuthentication::Mac).then(|| {
+            let scheme = spec.macs.expect("clients have MACs only where votes have");
             (scheme, Members::new(IDENTITY_SCHEME, &genesis, seed))
         });
-        ClientKeys { cluster: genesis.cluster(), authentication, codes }
+        ClientKeys { cluster: genesis.cluster(), authentication, macs }
     }
 
     /// Returns the identity of an owner, with a key if clients have any.
@@ -106,22 +106,22 @@ impl ClientKeys {
         let mut seed = [0; SEED_BYTES];
         seed[..size_of::<u128>()].copy_from_slice(&owner.to_le_bytes());
         let identity = ClientIdentity::from_seed(&self.cluster, seed);
-        match &self.codes {
+        match &self.macs {
             None => identity,
             Some((scheme, members)) => {
-                identity.with_codes(*scheme, &members.committee).expect("generated keys are valid")
+                identity.with_mac_keys(*scheme, &members.committee).expect("generated keys are valid")
             }
         }
     }
 
     /// Returns a replica's verifier of bundles.
     pub fn judge(&self, me: ReplicaId) -> Judge {
-        match &self.codes {
+        match &self.macs {
             Some((scheme, members)) => {
                 let identity = &members.keys[me.index()].identity;
-                let codes = ReplicaCodes::new(*scheme, &members.committee, me, identity);
+                let keys = ReplicaMacKeys::new(*scheme, &members.committee, me, identity);
                 let verifier = BundleVerifier::new(self.authentication, self.cluster, DEFAULT_CACHE_BUNDLES);
-                Judge::new(JudgesBy::Macs(Box::new(verifier.with_codes(codes.expect("generated keys are valid")))))
+                Judge::new(JudgesBy::Macs(Box::new(verifier.with_mac_keys(keys.expect("generated keys are valid")))))
             }
             None if self.authentication == ClientAuthentication::None => Judge::new(JudgesBy::Nothing),
             None => Judge::new(JudgesBy::Signatures(VerifiedCache::new(DEFAULT_CACHE_BUNDLES))),

@@ -129,7 +129,7 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
 /// Votes and clients' bundles have real MACs. The MACs in a journal or relayed by a peer still convince their
 /// recipients, and the sets P and Q that a restarted replica claims make up for the others.
 #[test]
-fn real_codes() {
+fn real_macs() {
     let profiles = [
         (SchemeKind::HMAC_SHA256, ClientAuthentication::Mac),
         (SchemeKind::AES_256_CMAC, ClientAuthentication::Ed25519),

@@ -21,12 +21,7 @@ pub enum Mark {
         commands: usize,
     },
     /// A slot was decided, in any order. It commits once all earlier slots are decided.
-    Decided {
-        view: View,
-        /// Slot.
-        height: Height,
-        digest: Digest,
-    },
+    Decided { view: View, height: Height, digest: Digest },
     /// The journal was restored.
     Restarted {
         /// Last view in which this replica made a statement.

@@ -19,7 +19,7 @@ pub type MacKey = Zeroizing<[u8; MAC_KEY_BYTES]>;
 
 /// Returns the HMAC-SHA-256 of a message; keys may have any length.
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; HMAC_BYTES] {
-    let (mut code, mut length) = ([0; HMAC_BYTES], 0);
+    let (mut tag, mut length) = ([0; HMAC_BYTES], 0);
     // SAFETY: pointers and lengths belong to slices, and the function writes 32 bytes.
     let done = unsafe {
         ffi::HMAC(
@@ -28,12 +28,12 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; HMAC_BYTES] {
             key.len(),
             message.as_ptr(),
             message.len(),
-            code.as_mut_ptr(),
+            tag.as_mut_ptr(),
             &mut length,
         )
     };
     assert!(!done.is_null() && length as usize == HMAC_BYTES, "HMAC-SHA-256 takes every key and every message");
-    code
+    tag
 }
 
 /// Computes the CMAC with AES-128 or AES-256, depending on the length of the key.
@@ -42,15 +42,15 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; HMAC_BYTES] {
 /// If the key has neither 16 nor 32 bytes.
 pub fn aes_cmac(key: &[u8], message: &[u8]) -> [u8; CMAC_BYTES] {
     assert!(matches!(key.len(), 16 | 32), "an AES-128 or AES-256 key has 16 or 32 bytes, not {}", key.len());
-    let mut code = [0; CMAC_BYTES];
+    let mut tag = [0; CMAC_BYTES];
     // SAFETY: pointers and lengths belong to slices, and the function writes 16 bytes.
-    let done = unsafe { ffi::AES_CMAC(code.as_mut_ptr(), key.as_ptr(), key.len(), message.as_ptr(), message.len()) };
+    let done = unsafe { ffi::AES_CMAC(tag.as_mut_ptr(), key.as_ptr(), key.len(), message.as_ptr(), message.len()) };
     assert_eq!(done, 1, "CMAC takes every message");
-    code
+    tag
 }
 
 /// Compares two tags of equal length in constant time.
-pub fn equal_codes(one: &[u8], other: &[u8]) -> bool {
+pub fn equal_tags(one: &[u8], other: &[u8]) -> bool {
     assert_eq!(one.len(), other.len(), "tags of equal length are compared");
     // SAFETY: both pointers are valid for the common length.
     unsafe { ffi::CRYPTO_memcmp(one.as_ptr().cast(), other.as_ptr().cast(), one.len()) == 0 }

@@ -77,8 +77,8 @@ pub(super) fn encrypt(contents: &[u8], passphrase: &str) -> Result<Vec<u8>, Cryp
     let wrapped = Sealer::new(&wrapping).seal(&[0; NONCE_BYTES], &file_key[..]);
     let mut file = FIRST_LINE.to_vec();
     file.extend_from_slice(format!("-> scrypt {} {WORK_FACTOR}\n{}\n---", encode(&salt), encode(&wrapped)).as_bytes());
-    let code = tag_sha256(&sealing_key(&file_key[..], b"", b"header"), &file);
-    file.extend_from_slice(format!(" {}\n", encode(&code)).as_bytes());
+    let tag = tag_sha256(&sealing_key(&file_key[..], b"", b"header"), &file);
+    file.extend_from_slice(format!(" {}\n", encode(&tag)).as_bytes());
     file.extend_from_slice(&nonce);
     let payload_key = sealing_key(&file_key[..], &nonce, b"payload");
     file.extend_from_slice(&Sealer::new(&payload_key).seal(&ONLY_CHUNK, contents));
@@ -91,8 +91,8 @@ pub(super) fn decrypt(file: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>
     let wrapping = scrypt(passphrase.as_bytes(), &[SALT_LABEL, &header.salt].concat(), header.work_factor);
     let wrapping = wrapping.ok_or(AgeFault::Memory(header.work_factor))?;
     let file_key = Sealer::new(&wrapping).open(&[0; NONCE_BYTES], &header.wrapped).ok_or(AgeFault::WrongPassphrase)?;
-    let code = tag_sha256(&sealing_key(&file_key, b"", b"header"), header.coded);
-    if !is_equal(&code, &header.code) {
+    let tag = tag_sha256(&sealing_key(&file_key, b"", b"header"), header.tagged);
+    if !is_equal(&tag, &header.tag) {
         return Err(AgeFault::Damaged("its header was changed"));
     }
     let (nonce, encrypted) =
@@ -108,9 +108,9 @@ struct Header<'a> {
     salt: Vec<u8>,
     work_factor: u32,
     wrapped: Vec<u8>,
-    code: [u8; 32],
+    tag: [u8; 32],
     /// The bytes covered by the MAC.
-    coded: &'a [u8],
+    tagged: &'a [u8],
     payload: &'a [u8],
 }
 
@@ -128,7 +128,7 @@ impl Header<'_> {
         let arguments = stanza.strip_prefix("-> scrypt ").ok_or(AgeFault::NotForAPassphrase)?;
         let (body, _) = line().ok_or(SHORT)?;
         let (last, end) = line().ok_or(SHORT)?;
-        let code = last.strip_prefix("--- ").ok_or(AgeFault::NotForAPassphrase)?;
+        let tag = last.strip_prefix("--- ").ok_or(AgeFault::NotForAPassphrase)?;
         let (salt, factor) = arguments.split_once(' ').ok_or(AgeFault::Damaged("its stanza has no work factor"))?;
         let is_number = !factor.starts_with(['0', '+']) && factor.len() <= 2;
         let work_factor = factor.parse().ok().filter(|_| is_number);
@@ -144,8 +144,8 @@ impl Header<'_> {
             salt: read(salt, SALT_BYTES)?,
             work_factor,
             wrapped: read(body, FILE_KEY_BYTES + TAG_BYTES)?,
-            code: read(code, 32)?.try_into().expect("the length was checked"),
-            coded: &file[..end - 1 - (last.len() - "---".len())],
+            tag: read(tag, 32)?.try_into().expect("the length was checked"),
+            tagged: &file[..end - 1 - (last.len() - "---".len())],
             payload: &file[end..],
         })
     }

@@ -6,7 +6,7 @@
 
 use super::{assemble_list, verify_list};
 use crate::awslc::mac::{
-    MAC_KEY_BYTES, MacKey, X25519_BYTES, aes_cmac, equal_codes, hkdf_sha256, hmac_sha256, x25519, x25519_public_key,
+    MAC_KEY_BYTES, MacKey, X25519_BYTES, aes_cmac, equal_tags, hkdf_sha256, hmac_sha256, x25519, x25519_public_key,
 };
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
@@ -50,8 +50,8 @@ const fn profile(name: &'static str, summary: &'static str) -> SchemeProfile {
 pub(super) static HMAC_SHA256: Macs = Macs {
     profile: profile("hmac-sha256", "an HMAC-SHA-256 tag for each member; convinces only its recipient"),
     tag: |key, message| {
-        let code = hmac_sha256(key, message);
-        *code.first_chunk().expect("a tag is shorter than the MAC")
+        let full = hmac_sha256(key, message);
+        *full.first_chunk().expect("a tag is shorter than the MAC")
     },
 };
 
@@ -197,7 +197,7 @@ impl Keys for PairKeys {
             return false;
         }
         let tag = &signature[me.index() * TAG_BYTES..][..TAG_BYTES];
-        equal_codes(tag, &(self.tag)(&pair.incoming[..], message))
+        equal_tags(tag, &(self.tag)(&pair.incoming[..], message))
     }
 
     fn assemble(&self, claims: &[Claim<'_>]) -> Bytes {

@@ -445,7 +445,7 @@ impl<'a> Audit<'a> {
         match self.place.config.client_authentication {
             ClientAuthentication::Ed25519 => {}
             ClientAuthentication::Mac => {
-                let note = "clients' codes convince only replicas: nothing proves to others who sent a command";
+                let note = "clients' MACs convince only replicas: nothing proves to others who sent a command";
                 self.notes.push(note.to_owned());
             }
             ClientAuthentication::None => {

@@ -14,7 +14,7 @@ mod counts;
 mod probe;
 
 pub use counts::{StageCell, StageCost, StageCounts, Traffic};
-pub(crate) use probe::enter_code;
+pub(crate) use probe::enter_mac;
 pub use probe::{
     Entered, Place, add_elsewhere, begin_thread, begin_turn, count, elsewhere, end_turn, enter, here, message, moving,
     name, of_this_thread, received, sent, switch_on, wait,

@@ -497,7 +497,7 @@ pub fn wait<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Enters the stage of a MAC computation: creation inside the signing stage, and otherwise verification.
-pub(crate) fn enter_code() -> Option<Entered> {
+pub(crate) fn enter_mac() -> Option<Entered> {
     let is_made = timing(|probe| probe.at.stage == Stage::Sign);
     is_made.filter(|is_made| !is_made).map(|_| enter(Stage::Authenticate))
 }

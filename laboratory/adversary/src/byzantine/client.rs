@@ -1,6 +1,6 @@
 //! Faulty clients.
 
-use quorate_types::command::{CLIENT_CODE_BYTES, codes_in};
+use quorate_types::command::{CLIENT_MAC_BYTES, macs_in};
 use quorate_types::{Bundle, ReplicaId};
 
 /// Returns a client's bundle with a wrong MAC for each replica that is not `chosen`: the MAC attack of Clement et al.,
@@ -11,14 +11,14 @@ use quorate_types::{Bundle, ReplicaId};
 /// If the bundle has no authenticator.
 pub fn divided(bundle: &Bundle, chosen: impl Fn(ReplicaId) -> bool) -> Bundle {
     let authenticator = bundle.authenticator().expect("only an authenticated bundle can be wrong for some");
-    let (codes, signature_bytes) = (codes_in(authenticator.kind), authenticator.signature.len());
+    let (macs, signature_bytes) = (macs_in(authenticator.kind), authenticator.signature.len());
     let mut body = bundle.body().to_vec();
     let first = body.len() - signature_bytes;
-    let wrong: Vec<usize> = match codes {
+    let wrong: Vec<usize> = match macs {
         0 => vec![first],
         _ => {
-            let others = (0..codes).filter(|replica| !chosen(ReplicaId(*replica as u16)));
-            others.map(|replica| first + replica * CLIENT_CODE_BYTES).collect()
+            let others = (0..macs).filter(|replica| !chosen(ReplicaId(*replica as u16)));
+            others.map(|replica| first + replica * CLIENT_MAC_BYTES).collect()
         }
     };
     wrong.into_iter().for_each(|at| body[at] ^= 1);

@@ -1,12 +1,12 @@
 //! The tests of Twins as one binary, so that shared code is compiled and linked once.
 
 mod ambush;
-mod codes;
 mod counts;
 mod disks;
 mod files;
 mod foreign;
 mod hostile;
+mod macs;
 mod museum;
 mod scenarios;
 mod simulated;

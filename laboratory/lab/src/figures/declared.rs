@@ -24,7 +24,7 @@ macro_rules! derived {
     };
 }
 
-/// Figures of clusters.
+/// Figures computed from the result of a cluster's run, real or simulated.
 pub(super) const OF_CLUSTERS: &[Derived] = derived! {
     "payload_mbit_per_s", "Mbit/s", "Payload of the completed commands" =>
         |run| {

@@ -118,7 +118,7 @@ impl CpuOptions {
             }
         };
         if self.mac_scheme.profile().has_public_keys_only() {
-            let what = format!("{} makes no codes", self.mac_scheme);
+            let what = format!("{} computes no MACs", self.mac_scheme);
             return Err(Fault::new("--mac-scheme", what, "use aes-256-cmac or hmac-sha256"));
         }
         let scheme: SchemeKind = scheme.parse().expect("the name of a scheme");
@@ -127,7 +127,7 @@ impl CpuOptions {
             return Err(Fault::new("--scheme", what, "use a scheme with public keys, such as ed25519"));
         }
         let votes = table.signatures_of(scheme)?;
-        let codes = table.signatures_of(self.mac_scheme)?;
+        let macs = table.signatures_of(self.mac_scheme)?;
         let clients = table.signatures_of(SchemeKind::ED25519)?;
         let step = |cost: Option<f64>| cost.unwrap_or(table.core.step_us);
         Ok(CpuCosts {
@@ -151,8 +151,8 @@ impl CpuOptions {
             client_verify_us: clients.verify_us.first().map_or(0.0, |(_, cost)| *cost),
             sign_us: votes.sign_us,
             verify_us: votes.verify_us,
-            code_us: codes.sign_us,
-            check_us: codes.verify_us,
+            mac_us: macs.sign_us,
+            check_us: macs.verify_us,
             flush_us: table.journal.flush_us,
         })
     }

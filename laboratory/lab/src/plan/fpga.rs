@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 
 choice!(
     /// Core that computes MACs.
-    CodeCore, "code",
+    MacCore, "MAC",
     /// CMAC with AES-256, as in the paper.
     Cmac = "aes-256-cmac",
     /// HMAC with SHA-256.
     Hmac = "hmac-sha256",
 );
 
-impl CodeCore {
+impl MacCore {
     fn core(self) -> &'static str {
         match self {
-            CodeCore::Cmac => "aes256-cmac-vitis",
-            CodeCore::Hmac => "hmac-sha256-vitis",
+            MacCore::Cmac => "aes256-cmac-vitis",
+            MacCore::Hmac => "hmac-sha256-vitis",
         }
     }
 }
@@ -49,8 +49,8 @@ pub struct FpgaOptions {
     #[arg(long, value_name = "SCHEME", default_value = "rsa-2048")]
     pub scheme: String,
     /// MACs on messages.
-    #[arg(long, default_value = "aes-256-cmac", value_parser = choice::<CodeCore>())]
-    pub code: CodeCore,
+    #[arg(long, alias = "code", default_value = "aes-256-cmac", value_parser = choice::<MacCore>())]
+    pub mac: MacCore,
     /// Core for SHA-256: sha256-secworks, sha256-vitis or sha256-design-gateway.
     #[arg(long, value_name = "CORE", default_value = "sha256-secworks")]
     pub hash_core: String,
@@ -112,7 +112,7 @@ impl FpgaOptions {
             checkpoint_interval: self.checkpoint_interval,
         };
         load.validate()?;
-        let named = [(Stage::Codes, "--code", self.code.core()), (Stage::Hash, "--hash-core", self.hash_core.as_str())];
+        let named = [(Stage::Macs, "--mac", self.mac.core()), (Stage::Hash, "--hash-core", self.hash_core.as_str())];
         let question = FpgaQuestion {
             line_rate_bits_per_s: self.line_rate.0,
             replicas: self.replicas.0.iter().map(|replicas| *replicas as usize).collect(),

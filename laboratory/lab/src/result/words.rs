@@ -30,12 +30,12 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
     let clients = match spec.node.client_authentication {
         ClientAuthentication::None => "unsigned",
         ClientAuthentication::Ed25519 => "signed",
-        ClientAuthentication::Mac => "by codes",
+        ClientAuthentication::Mac => "by MACs",
     };
     let replies = match spec.node.reply_authentication {
         ReplyAuthentication::Channel => "",
         ReplyAuthentication::Signature => ", replies signed",
-        ReplyAuthentication::Mac => ", replies by codes",
+        ReplyAuthentication::Mac => ", replies by MACs",
     };
     let votes = match spec.node.auth_profile.votes_by_mac() {
         true => format!("{} by {}", spec.node.auth_profile, spec.node.mac_scheme),

@@ -217,10 +217,10 @@ pub(crate) fn charges_of(spec: &SimSpec) -> Charges {
     let replicas = spec.quorum.replicas();
     let mut charges = Charges::new(&spec.costs, spec.scheme, &signatures, replicas);
     if let Some(macs) = spec.macs {
-        let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
+        let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the MACs");
         charges = charges.with_macs(macs, &costs, replicas);
         if spec.client_authentication == ClientAuthentication::Mac {
-            charges = charges.with_client_codes(macs, &costs, replicas);
+            charges = charges.with_client_macs(macs, &costs, replicas);
         }
     }
     if let Some(frames) = spec.costs.frames_of(&spec.wire) {

@@ -28,7 +28,7 @@ fn costs() -> CpuCosts {
         client_verify_us: 18.0,
         sign_us: 20.0,
         verify_us: vec![(1, 18.0), (3, 34.0), (11, 98.0)],
-        code_us: 0.2,
+        mac_us: 0.2,
         check_us: vec![(1, 0.3), (11, 2.3)],
         flush_us: 0.0,
     }
@@ -94,7 +94,7 @@ fn stages_are_the_sums_of_their_work() {
 
 /// MACs replace signatures, first between replicas, then also on replies.
 #[test]
-fn codes_save_what_signatures_cost() {
+fn macs_save_what_signatures_cost() {
     let sign = |profile| {
         let point = table(profile).point(15, 512);
         point.roles[0].stages.iter().find(|own| own.stage == CpuStage::Sign).expect("a stage").us_per_operation

@@ -87,7 +87,7 @@ fn each_profile_signs_what_the_paper_says() {
     let (pk, mac, domain) = (work(Profile::Pk), work(Profile::Mac), work(Profile::Domain));
     assert_eq!((pk.signatures, mac.signatures, domain.signatures), (4.0, 1.0, 0.0));
     assert_eq!((pk.verifications, mac.verifications, domain.verifications), (29.0, 1.0, 1.0));
-    assert_eq!((pk.codes, mac.codes, domain.codes), (0.0, 70.0, 71.0));
+    assert_eq!((pk.macs, mac.macs, domain.macs), (0.0, 70.0, 71.0));
     let signed = Load { checkpoint_interval: Some(500), ..load(15, 512, Profile::Domain) };
     assert_eq!(signed.work().signatures, 0.002);
 }

@@ -93,7 +93,7 @@ impl ViewChangeEvidence for Sets {
     const FACTS: Facts = Facts {
         name: "pbft-mac",
         title: "PBFT for MACs",
-        essence: "PBFT whose votes convince only their receivers, so that codes may replace their signatures. To \
+        essence: "PBFT whose votes convince only their receivers, so that MACs may replace their signatures. To \
                   replace a primary, replicas claim what they prepared and what they voted for; NEW-VIEW carries over \
                   what the claims of n-f replicas leave no alternative to.",
         awaited_delays: 0,

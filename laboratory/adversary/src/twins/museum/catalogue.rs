@@ -178,9 +178,9 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("Gogada et al., ApPLIED 2023, section 5.2.2")
         .breaks(Property::Liveness, ChainedHotStuff, views::two_of_seven_silent)
         .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 7, number)), 28)]),
-    exhibit(15, "", "a client's codes are good for the primary and wrong for the others")
+    exhibit(15, "", "a client's MACs are good for the primary and wrong for the others")
         .source("Clement et al., NSDI 2009, section 3 (Aardvark)")
-        .breaks(Property::Liveness, PbftMac, clients::codes_for_the_leader)
+        .breaks(Property::Liveness, PbftMac, clients::macs_for_the_leader)
         .found_by(&[(Hunt::Clients, 50)]),
     exhibit(16, "", "a primary that serves just within the timeout is replaced")
         .source("Castro and Liskov, OSDI 1999, section 4.4")

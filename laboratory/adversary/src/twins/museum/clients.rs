@@ -25,10 +25,10 @@ const MAX_DIVIDED: u64 = 3;
 
 /// Returns the replicas that accept an attack's bundles. With MACs, each replica checks its own. With signatures, a
 /// bundle that is not valid for all is valid for none.
-fn judged(by_codes: bool, everybody: InstanceSet, mut codes: Divide) -> Divide {
+fn judged(by_macs: bool, everybody: InstanceSet, mut macs: Divide) -> Divide {
     Box::new(move |leader| {
-        let good = codes(leader);
-        if by_codes || good == everybody { good } else { 0 }
+        let good = macs(leader);
+        if by_macs || good == everybody { good } else { 0 }
     })
 }
 
@@ -41,7 +41,7 @@ fn one_slot(protocol: ProtocolKind) -> Setting {
 }
 
 /// 15: in each view, a client sends a bundle whose MACs are valid only for the leader. Without the bug, clients sign.
-pub fn codes_for_the_leader(how: &Play) -> Ending {
+pub fn macs_for_the_leader(how: &Play) -> Ending {
     play(how, one_slot(ProtocolKind::PbftMac), make::pbft_mac, |world| {
         let everybody = world.participants().everybody();
         world.divide(judged(how.broken, everybody, Box::new(|leader| 1 << leader.index())));
@@ -72,10 +72,10 @@ pub fn divided_at_random<P: Protocol + 'static>(protocol: ProtocolKind, make: Ma
     })
 }
 
-fn divide_at_random<P: Protocol>(world: &mut World<P>, dice: &mut Dice, by_codes: bool) {
+fn divide_at_random<P: Protocol>(world: &mut World<P>, dice: &mut Dice, by_macs: bool) {
     let everybody = world.participants().everybody();
-    let mut codes = dice.others();
-    world.divide(judged(by_codes, everybody, Box::new(move |_| codes.some_of(everybody))));
+    let mut macs = dice.others();
+    world.divide(judged(by_macs, everybody, Box::new(move |_| macs.some_of(everybody))));
     for view in 1..=ROUNDS {
         world.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
     }

@@ -55,7 +55,7 @@ impl<P: Protocol> World<P> {
         self.checker.admits(&bundle);
         self.divided.insert(bundle.digest(), accepting);
         self.transcript
-            .note(|| format!("a client sends a bundle with good codes for {{{}}}", self.participants.names(accepting)));
+            .note(|| format!("a client sends a bundle with valid MACs for {{{}}}", self.participants.names(accepting)));
         for at in self.participants.instances().filter(|at| accepting >> at.0 & 1 == 1).collect::<Vec<_>>() {
             self.step(at, Input::Submit { bundles: vec![bundle.clone()], sources: Vec::new() });
         }

@@ -20,7 +20,7 @@ choice!(
     /// SHA-256 of received and sent data.
     Hash = "hash",
     /// MACs on messages, computed and verified.
-    Codes = "codes",
+    Macs = "macs",
     /// Verification of clients' signatures and, in the profile `pk`, of replicas' signatures.
     Verify = "verify",
     /// Signatures on votes or replies.

@@ -91,7 +91,7 @@ pub struct CpuCosts {
     /// Verifying signatures together.
     pub verify_us: Ladder,
     /// Computing a MAC for one recipient.
-    pub code_us: f64,
+    pub mac_us: f64,
     /// Verifying several MACs together.
     pub check_us: Ladder,
     /// Flushing a group of records, once per batch.
@@ -289,10 +289,10 @@ impl CpuQuestion {
         let ns = |value: f64| value / NS_PER_US;
         let calls = |messages: f64| messages / self.messages_per_call;
         let quorum = ((load.replicas + load.faults()) / 2 + 1) as u32;
-        let by_codes = load.profile != Profile::Pk;
-        let checked = at(if by_codes { &costs.check_us } else { &costs.verify_us }, quorum);
-        let vote = if by_codes { n * costs.code_us } else { costs.sign_us };
-        let reply = if load.profile == Profile::Domain { costs.code_us } else { costs.sign_us };
+        let by_macs = load.profile != Profile::Pk;
+        let checked = at(if by_macs { &costs.check_us } else { &costs.verify_us }, quorum);
+        let vote = if by_macs { n * costs.mac_us } else { costs.sign_us };
+        let reply = if load.profile == Profile::Domain { costs.mac_us } else { costs.sign_us };
         let submitted = if is_leader { batch * costs.submit_us } else { 0.0 };
         // A replica also handles its own vote and its own COMMIT.
         let statements = (votes_in + 2.0) * costs.statement_us;

@@ -140,7 +140,7 @@ impl FpgaQuestion {
     pub fn stages(load: &Load) -> Vec<Stage> {
         let work = load.work();
         let has = |stage: &Stage| match stage {
-            Stage::Codes => work.codes > 0.0,
+            Stage::Macs => work.macs > 0.0,
             Stage::Sign => work.signatures > 0.0,
             _ => true,
         };
@@ -285,7 +285,7 @@ impl FpgaQuestion {
         let work = load.work();
         let batches = load.batches_per_s(self.line_rate_bits_per_s).expect("the line's rate was validated");
         let needed = |core: &&Core| match core.stage {
-            Stage::Codes => work.codes > 0.0,
+            Stage::Macs => work.macs > 0.0,
             Stage::Sign => work.signatures > 0.0,
             _ => true,
         };
@@ -318,7 +318,7 @@ fn work_of(work: &Work, stage: Stage) -> f64 {
         Stage::Network => 0.0,
         Stage::Decision => work.messages_in + work.messages_out,
         Stage::Hash => work.hash_blocks,
-        Stage::Codes => work.codes,
+        Stage::Macs => work.macs,
         Stage::Verify => work.verifications,
         Stage::Sign => work.signatures,
     }

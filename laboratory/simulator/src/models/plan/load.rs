@@ -81,7 +81,7 @@ pub struct Work {
     pub verifications: f64,
     pub signatures: f64,
     /// MACs computed and verified.
-    pub codes: f64,
+    pub macs: f64,
 }
 
 impl Load {
@@ -120,7 +120,7 @@ impl Load {
         let request = f64::from(self.value_bytes) + header;
         let proposal = batch * request + header;
         let votes = 2.0 * others;
-        let (signed, coded) = match self.profile {
+        let (signed, macs) = match self.profile {
             Profile::Pk => (3.0 + batch, 0.0),
             Profile::Mac => (batch, 3.0 * others + votes),
             Profile::Domain => (0.0, 3.0 * others + votes + batch),
@@ -135,7 +135,7 @@ impl Load {
             hash_blocks: batch * blocks(request) + blocks(proposal) + (votes + 2.0 + batch) * blocks(header),
             verifications: batch + voted,
             signatures: signed + checkpoints,
-            codes: coded,
+            macs,
         }
     }
 

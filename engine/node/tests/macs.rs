@@ -10,7 +10,7 @@ use quorate_types::{Bundle, ClientRequest, Height, ReplicaId, ReplicaReply, Stat
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-const CODE_BYTES: usize = 16;
+const MAC_BYTES: usize = 16;
 const REPLICAS: usize = 4;
 /// Number of bundles sent by the attacker, one for each view that it tries to end.
 const ATTACKS: u64 = 3;
@@ -37,7 +37,7 @@ fn client(cluster: &EmbeddedCluster, template: &NodeConfig, id: u8) -> TestClien
     let identity = ClientIdentity::from_seed(&committee.cluster, [id; 32]);
     let identity = match template.client_authentication {
         ClientAuthentication::Mac => {
-            identity.with_codes(template.mac_scheme, committee).expect("the members' keys are sound")
+            identity.with_mac_keys(template.mac_scheme, committee).expect("the members' keys are sound")
         }
         _ => identity,
     };
@@ -50,9 +50,9 @@ fn client(cluster: &EmbeddedCluster, template: &NodeConfig, id: u8) -> TestClien
 /// MACs.
 fn divided(bundle: &Bundle, chosen: impl Fn(u16) -> bool) -> Bundle {
     let mut body = bundle.body().to_vec();
-    let codes = body.len() - REPLICAS * CODE_BYTES;
+    let macs = body.len() - REPLICAS * MAC_BYTES;
     for replica in (0..REPLICAS as u16).filter(|replica| !chosen(*replica)) {
-        body[codes + usize::from(replica) * CODE_BYTES] ^= 1;
+        body[macs + usize::from(replica) * MAC_BYTES] ^= 1;
     }
     Bundle::from_body(body.into()).expect("the form is unchanged")
 }
@@ -68,7 +68,7 @@ fn agreed(cluster: EmbeddedCluster) -> Height {
 }
 
 #[test]
-fn commands_are_ordered_by_codes() {
+fn commands_are_ordered_by_macs() {
     for auth_profile in [AuthProfile::Mac, AuthProfile::Domain] {
         for mac_scheme in [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC] {
             let template = NodeConfig { mac_scheme, ..template(auth_profile) };
@@ -78,7 +78,7 @@ fn commands_are_ordered_by_codes() {
             client.submit(&bundles, 8, REPLICAS);
             for status in statuses(&mut client) {
                 assert_eq!(status.committed_commands, 400, "{auth_profile} {mac_scheme}");
-                assert!(status.verifications > 0, "{auth_profile} {mac_scheme}: codes are verified");
+                assert!(status.verifications > 0, "{auth_profile} {mac_scheme}: MACs are verified");
             }
             assert!(agreed(cluster) > Height(0));
         }
@@ -86,7 +86,7 @@ fn commands_are_ordered_by_codes() {
 }
 
 #[test]
-fn a_bundle_without_a_code_for_a_replica_is_refused_there() {
+fn a_bundle_without_a_mac_for_a_replica_is_refused_there() {
     let template = template(AuthProfile::Mac);
     let cluster = start(&template);
     let mut client = client(&cluster, &template, 7);
@@ -106,7 +106,7 @@ fn a_bundle_without_a_code_for_a_replica_is_refused_there() {
 
 /// The MAC for one replica is missing. The others agree on the bundle, and that is sufficient proof for this replica.
 #[test]
-fn a_replica_accepts_what_was_decided_without_its_code() {
+fn a_replica_accepts_what_was_decided_without_its_mac() {
     let template = template(AuthProfile::Mac);
     let cluster = start(&template);
     let mut client = client(&cluster, &template, 7);
@@ -154,7 +154,7 @@ fn attack(auth_profile: AuthProfile) -> (Duration, u64) {
 /// A primary cannot know that others refuse a bundle that it accepts. Each such bundle costs a view; with signatures
 /// all replicas refuse it equally.
 #[test]
-fn one_client_can_end_views_by_codes_and_not_by_signatures() {
+fn one_client_can_end_views_by_macs_and_not_by_signatures() {
     let (waited, views) = attack(AuthProfile::Mac);
     assert!(views > 1, "view {views}: the attack ends views");
     assert!(waited >= Duration::from_millis(100), "an honest command waited {waited:?} for a new view");

@@ -10,10 +10,10 @@ use quorate_simulator::work::Work;
 use quorate_simulator::{CostTable, Signatures, SimReport, SimSpec, run};
 use std::time::Duration;
 
-const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
+const MAC_SCHEMES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 
 /// Votes have MACs, and so do clients' bundles if `clients` says so.
-fn with_codes(macs: SchemeKind, clients: ClientAuthentication) -> SimSpec {
+fn with_macs(macs: SchemeKind, clients: ClientAuthentication) -> SimSpec {
     let mut spec = SimSpec { macs: Some(macs), client_authentication: clients, ..spec(ProtocolKind::PbftMac) };
     spec.costs = CostTable::shipped();
     spec
@@ -25,10 +25,10 @@ fn sound(report: SimReport) -> SimReport {
 }
 
 #[test]
-fn each_replica_verifies_its_own_code_of_each_bundle() {
-    for macs in CODES {
+fn each_replica_verifies_its_own_mac_of_each_bundle() {
+    for macs in MAC_SCHEMES {
         for signatures in [Signatures::Modelled, Signatures::Real] {
-            let spec = SimSpec { signatures, ..with_codes(macs, ClientAuthentication::Mac) };
+            let spec = SimSpec { signatures, ..with_macs(macs, ClientAuthentication::Mac) };
             let plain = SimSpec { client_authentication: ClientAuthentication::None, ..spec.clone() };
             let (plain, coded) = (sound(run(&plain, 1, &commands)), sound(run(&spec, 1, &commands)));
             let charged = |report: &SimReport| report.charged.clone().expect("the measured time is over");
@@ -41,7 +41,7 @@ fn each_replica_verifies_its_own_code_of_each_bundle() {
             let one_us = spec.costs.signatures_of(macs).expect("it has costs").sign_us;
             assert!(
                 (each_us - 4.0 * one_us).abs() < 0.01,
-                "{macs}: {each_us} us for each bundle, {one_us} for one code"
+                "{macs}: {each_us} us for each bundle, {one_us} for one MAC"
             );
             let per_block = |count: u64, report: &SimReport| {
                 let blocks = report.end[0].as_ref().expect("it is up").height.0;
@@ -51,17 +51,17 @@ fn each_replica_verifies_its_own_code_of_each_bundle() {
                 - per_block(before.replicas.count(Work::Verifications), &plain)
                     * coded.end[0].as_ref().expect("it is up").height.0 as f64;
             let each = verified / bundles as f64;
-            assert!((3.6..4.4).contains(&each), "{macs} {signatures}: {each} codes verified of each bundle");
+            assert!((3.6..4.4).contains(&each), "{macs} {signatures}: {each} MACs verified of each bundle");
         }
     }
 }
 
 #[test]
-fn codes_survive_chaos() {
-    for (seed, macs) in (1..=8).zip(CODES.into_iter().cycle()) {
+fn macs_survive_chaos() {
+    for (seed, macs) in (1..=8).zip(MAC_SCHEMES.into_iter().cycle()) {
         let signatures = if seed % 4 == 0 { Signatures::Real } else { Signatures::Modelled };
         let mut spec =
-            SimSpec { signatures, chaos: Some(Duration::from_secs(1)), ..with_codes(macs, ClientAuthentication::Mac) };
+            SimSpec { signatures, chaos: Some(Duration::from_secs(1)), ..with_macs(macs, ClientAuthentication::Mac) };
         (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
         sound(run(&spec, seed, &commands));
     }
@@ -73,7 +73,7 @@ const ATTACK_MS: f64 = 2000.0;
 
 /// Runs an honest client, next to an attack in the second half.
 fn attacked(client: Hostility, clients: ClientAuthentication) -> SimReport {
-    let mut spec = with_codes(SchemeKind::HMAC_SHA256, clients);
+    let mut spec = with_macs(SchemeKind::HMAC_SHA256, clients);
     spec.consensus.view_timeout_ms = 100;
     (spec.load.clients, spec.load.mode, spec.load.bundle) = (1, LoadMode::Closed { outstanding: 4 }, 1);
     (spec.load.warmup, spec.load.duration) = (Duration::ZERO, WHOLE);
@@ -97,22 +97,22 @@ fn damage(report: &SimReport) -> (f64, u64) {
 /// The MAC attack of Clement et al., "Making Byzantine fault tolerant systems tolerate Byzantine faults" (Aardvark),
 /// NSDI 2009, section 3.
 #[test]
-fn a_client_with_codes_for_the_leader_stops_codes_and_not_signatures() {
-    let (left, timeouts) = damage(&attacked(Hostility::CodesForLeader, ClientAuthentication::Mac));
+fn a_client_with_macs_for_the_leader_stops_macs_and_not_signatures() {
+    let (left, timeouts) = damage(&attacked(Hostility::MacsForLeader, ClientAuthentication::Mac));
     assert!(left < 0.05, "{left} of the throughput is left");
     assert!(timeouts > 10, "{timeouts} views timed out");
-    let (left, timeouts) = damage(&attacked(Hostility::CodesForLeader, ClientAuthentication::Ed25519));
+    let (left, timeouts) = damage(&attacked(Hostility::MacsForLeader, ClientAuthentication::Ed25519));
     assert!(left > 0.9, "{left} of the throughput is left");
     assert_eq!(timeouts, 0);
 }
 
 /// The other replicas wait for a bundle that the leader refuses, so each leader is deposed once.
 #[test]
-fn a_client_with_codes_for_backups_ends_few_views() {
-    let (left, timeouts) = damage(&attacked(Hostility::CodesForBackups, ClientAuthentication::Mac));
+fn a_client_with_macs_for_backups_ends_few_views() {
+    let (left, timeouts) = damage(&attacked(Hostility::MacsForBackups, ClientAuthentication::Mac));
     assert!(left > 0.8, "{left} of the throughput is left");
     assert!((1..=10).contains(&timeouts), "{timeouts} views timed out");
-    let (left, timeouts) = damage(&attacked(Hostility::CodesForBackups, ClientAuthentication::Ed25519));
+    let (left, timeouts) = damage(&attacked(Hostility::MacsForBackups, ClientAuthentication::Ed25519));
     assert!(left > 0.9, "{left} of the throughput is left");
     assert_eq!(timeouts, 0);
 }

@@ -28,7 +28,7 @@ fn replays(source: &Source<'_>, macs: Option<SchemeKind>) -> Vec<(Verdict, Strin
 /// Nothing depends on whether others can verify a vote: MACs lead to the same events as signatures that convince
 /// everyone.
 #[test]
-fn codes_lead_to_the_same_events_as_free_signatures() {
+fn macs_lead_to_the_same_events_as_free_signatures() {
     for (twins, one_way, seed) in [(1, false, 1), (1, true, 2), (0, true, 3)] {
         let participants = Participants::new(Quorum::of(4).expect("the size is sound"), twins);
         let shape = Shape { participants, partitions: 2, rounds: 7, one_way, pruned: true };

@@ -7,10 +7,10 @@ use crate::agreement::{agreement_key, agreement_secret};
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::identity::IDENTITY_SCHEME;
 use crate::key_pair::KeyPair;
-use crate::mac::{MAC_KEY_BYTES, MacKey, X25519_BYTES, equal_codes, hkdf_sha256, x25519};
+use crate::mac::{MAC_KEY_BYTES, MacKey, X25519_BYTES, equal_tags, hkdf_sha256, x25519};
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::{Bytes, BytesMut};
-use quorate_types::command::{Authenticator, BundleStatement, CLIENT_CODE_BYTES, kind_of_codes};
+use quorate_types::command::{Authenticator, BundleStatement, CLIENT_MAC_BYTES, kind_of_macs};
 use quorate_types::meter::{Primitive, measured};
 use quorate_types::{ClusterId, Committee, Digest, EpochId, Member, ReplicaId};
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const MAX_SHARED_KEYS: usize = 4096;
 /// # Panics
 /// If the scheme has none.
 pub(crate) fn function_of(scheme: SchemeKind) -> TagFunction {
-    scheme.scheme().tag().unwrap_or_else(|| panic!("{scheme} has no codes"))
+    scheme.scheme().tag().unwrap_or_else(|| panic!("{scheme} computes no MACs"))
 }
 
 /// Use of a shared key. It is part of the key derivation, so that no MAC is valid in the other direction.
@@ -58,20 +58,20 @@ impl Ends<'_> {
 }
 
 /// A client's MAC keys, one per replica.
-pub(crate) struct ClientCodes {
+pub(crate) struct ClientMacKeys {
     kind: u8,
     tag: TagFunction,
     keys: Vec<MacKey>,
 }
 
-impl ClientCodes {
+impl ClientMacKeys {
     /// # Errors
     /// [`CryptoError`] if a member's identity key is unusable.
     ///
     /// # Panics
     /// If the scheme has no tags, or the committee is too large for them.
-    pub(crate) fn new(scheme: SchemeKind, committee: &Committee, key: &KeyPair) -> Result<ClientCodes, CryptoError> {
-        let kind = kind_of_codes(committee.len()).expect("the configuration limits the committee");
+    pub(crate) fn new(scheme: SchemeKind, committee: &Committee, key: &KeyPair) -> Result<ClientMacKeys, CryptoError> {
+        let kind = kind_of_macs(committee.len()).expect("the configuration limits the committee");
         let (secret, client_key) = (agreement_secret(key), key.public_key());
         let of_member = |(replica, member): (ReplicaId, &Member)| {
             let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
@@ -81,7 +81,7 @@ impl ClientCodes {
             Ok(ends.derive(KeyUse::Bundles(&committee.cluster), &shared.ok_or_else(unusable)?[..]))
         };
         let keys = committee.replicas().zip(&committee.members).map(of_member).collect::<Result<_, CryptoError>>()?;
-        Ok(ClientCodes { kind, tag: function_of(scheme), keys })
+        Ok(ClientMacKeys { kind, tag: function_of(scheme), keys })
     }
 
     /// Returns the kind of its authenticators.
@@ -91,22 +91,22 @@ impl ClientCodes {
 
     /// Returns the MACs of a statement, in the order of the replicas.
     pub(crate) fn of(&self, statement: &BundleStatement) -> Bytes {
-        let mut codes = BytesMut::with_capacity(self.keys.len() * CLIENT_CODE_BYTES);
+        let mut tags = BytesMut::with_capacity(self.keys.len() * CLIENT_MAC_BYTES);
         measured(Primitive::Mac, self.keys.len(), || {
-            self.keys.iter().for_each(|key| codes.extend_from_slice(&(self.tag)(&key[..], statement)));
+            self.keys.iter().for_each(|key| tags.extend_from_slice(&(self.tag)(&key[..], statement)));
         });
-        codes.freeze()
+        tags.freeze()
     }
 }
 
-impl fmt::Debug for ClientCodes {
+impl fmt::Debug for ClientMacKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "codes for {} replicas", self.keys.len())
+        write!(f, "MAC keys for {} replicas", self.keys.len())
     }
 }
 
 /// One replica's keys for client MACs.
-pub struct ReplicaCodes {
+pub struct ReplicaMacKeys {
     scheme: SchemeKind,
     tag: TagFunction,
     cluster: ClusterId,
@@ -117,7 +117,7 @@ pub struct ReplicaCodes {
     shared: HashMap<[u8; X25519_BYTES], MacKey>,
 }
 
-impl ReplicaCodes {
+impl ReplicaMacKeys {
     /// Takes the private identity key of member `me`.
     ///
     /// # Errors
@@ -130,9 +130,9 @@ impl ReplicaCodes {
         committee: &Committee,
         me: ReplicaId,
         identity: &KeyPair,
-    ) -> Result<ReplicaCodes, CryptoError> {
+    ) -> Result<ReplicaMacKeys, CryptoError> {
         identity.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
-        Ok(ReplicaCodes {
+        Ok(ReplicaMacKeys {
             scheme,
             tag: function_of(scheme),
             cluster: committee.cluster,
@@ -147,11 +147,11 @@ impl ReplicaCodes {
     /// Verifies this replica's MAC.
     pub(crate) fn verify(&mut self, authenticator: Authenticator<'_>, statement: &BundleStatement) -> bool {
         let Authenticator { kind, public_key, signature } = authenticator;
-        if kind_of_codes(self.members) != Some(kind) {
+        if kind_of_macs(self.members) != Some(kind) {
             return false;
         }
-        let (tag, mine) = (self.tag, &signature[self.me.index() * CLIENT_CODE_BYTES..][..CLIENT_CODE_BYTES]);
-        let is_equal = |key: &MacKey| equal_codes(mine, &tag(&key[..], statement));
+        let (tag, mine) = (self.tag, &signature[self.me.index() * CLIENT_MAC_BYTES..][..CLIENT_MAC_BYTES]);
+        let is_equal = |key: &MacKey| equal_tags(mine, &tag(&key[..], statement));
         self.key(public_key).is_some_and(|key| measured(Primitive::Mac, 1, || is_equal(key)))
     }
 
@@ -163,7 +163,7 @@ impl ReplicaCodes {
                 self.shared.clear();
             }
             let shared = x25519(&self.secret, &agreement_key(client_key)?)?;
-            let ReplicaCodes { scheme, cluster, me, identity_key, .. } = &*self;
+            let ReplicaMacKeys { scheme, cluster, me, identity_key, .. } = &*self;
             let ends = Ends { scheme: *scheme, replica: *me, client_key, identity_key };
             let key = ends.derive(KeyUse::Bundles(cluster), &shared[..]);
             self.shared.insert(place, key);
