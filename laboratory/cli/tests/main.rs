@@ -13,7 +13,6 @@ mod deployed;
 mod deployed_over_ssh;
 mod disk_trouble;
 mod documentation;
-mod embedding;
 #[cfg(target_os = "linux")]
 mod emulated;
 #[cfg(target_os = "linux")]
@@ -29,6 +28,7 @@ mod offspring;
 mod operators;
 mod plan;
 mod processes;
+mod readme;
 mod replay;
 mod results;
 mod signals;
