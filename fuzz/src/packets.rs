@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quorate_network::channels::{
-    ChannelConfig, ChannelKind, Detour, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side,
+    ChannelConfig, ChannelKind, Detour, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side, Versions,
 };
 use quorate_network::transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
@@ -70,6 +70,7 @@ impl Ground {
                 me: LocalEnd::Replica(Arc::new(Anyone(me))),
                 verifier: Arc::new(Anyone(me)),
                 parameters: Parameters::default(),
+                versions: Versions::ALL,
                 key_update_records: KEY_UPDATE_RECORDS,
                 sessions: Sessions::default(),
             };

@@ -7,7 +7,8 @@ use crate::session::FrozenSessions;
 use bytes::Bytes;
 use quorate_types::{Encoder, EpochId, Wire};
 
-pub(crate) const SNAPSHOT_VERSION: u8 = 5;
+/// Format of a state.
+pub const SNAPSHOT_VERSION: u8 = 5;
 /// Initial capacity for everything except the application's state, in bytes; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 

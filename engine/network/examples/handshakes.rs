@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{
-    ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Side,
+    ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Side, Versions,
 };
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClusterId, EpochId, Hasher, Parameters, ReplicaId};
@@ -47,6 +47,7 @@ fn end(replica: u16, sessions: Sessions) -> ChannelConfig {
         me: LocalEnd::Replica(Arc::new(Hash(ReplicaId(replica)))),
         verifier: Arc::new(Hash(ReplicaId(replica))),
         parameters: Parameters::default(),
+        versions: Versions::ALL,
         key_update_records: KEY_UPDATE_RECORDS,
         sessions,
     }

@@ -7,7 +7,7 @@
 //! one epoll_wait, one recv and one send per message, without framing.
 
 use bytes::Bytes;
-use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
+use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Versions};
 use quorate_network::transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Committee, Lane, Member, Parameters, ReplicaId};
@@ -69,6 +69,7 @@ fn transports() -> Vec<TcpTransport> {
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
             parameters: Parameters::default(),
+            versions: Versions::ALL,
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

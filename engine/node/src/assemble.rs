@@ -28,6 +28,7 @@ use quorate_crypto::{
 use quorate_hosting::desk::{BundleLimits, Desk, DeskParts};
 use quorate_hosting::recording::{Header, Recorder};
 use quorate_hosting::{Answers, ReplyCache};
+use quorate_network::channels::Versions;
 use quorate_network::gateway::admission::Admission;
 use quorate_network::transports::{Endpoint, Endpoints, Transport, Wire};
 use quorate_storage::{CpuAccount, Identity, JournalError};
@@ -146,6 +147,7 @@ pub(crate) fn assemble(
         desk: desk(config, committee.cluster, for_clients.mac_keys, shared, salt)?,
         writer: ReplyWriter::new(ReplySender::new(for_clients.authenticator)),
         observer,
+        versions: Versions::up_to(config.links.newest_wire_version),
         settings: config.settings(),
         payload_path: config.reproduction().payload_path,
         slot_timeout: config.consensus.protocol.has_slots().then(|| config.consensus.view_timeout()),

@@ -24,6 +24,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
 use quorate_crypto::{Authentication, Crypto};
 use quorate_hosting::{DurabilityGate, Headroom, Outgoing, Peers, split};
+use quorate_network::channels::Versions;
 use quorate_network::transports::Transport;
 use quorate_storage::Journal;
 use quorate_storage::account::thread_cpu_ns;
@@ -77,6 +78,8 @@ pub(crate) struct Devices<M: Message> {
     pub checkpoints: Checkpoints,
     /// Last checkpoint whose state a quorum has certified since the start, and when.
     pub stable: Option<(Height, Time)>,
+    /// Wire versions that this replica speaks.
+    pub versions: Versions,
     /// Settings reported in the replica's status.
     pub settings: Settings,
     pub payload_path: PayloadPath,
@@ -140,6 +143,7 @@ pub(crate) struct Fittings {
     pub desk: NodeDesk,
     pub writer: ReplyWriter,
     pub observer: Box<dyn Observer>,
+    pub versions: Versions,
     pub settings: Settings,
     pub payload_path: PayloadPath,
     /// The view timeout, if a view has many proposals.
@@ -166,6 +170,7 @@ impl<M: Message> Devices<M> {
             desk,
             writer,
             observer,
+            versions,
             settings,
             payload_path,
             slot_timeout,
@@ -192,6 +197,7 @@ impl<M: Message> Devices<M> {
             desk,
             writer,
             observer,
+            versions,
             settings,
             payload_path,
             meters: Meters::new(quorum.replicas(), slot_timeout),

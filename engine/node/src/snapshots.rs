@@ -24,7 +24,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 8] = b"qSnap003";
+/// First bytes of the file of a state, with the number of its format.
+pub const MAGIC: &[u8; 8] = b"qSnap003";
 /// The magic bytes without the format number.
 const MAGIC_PREFIX: &[u8] = b"qSnap";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;

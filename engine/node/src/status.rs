@@ -6,15 +6,16 @@ use crate::laboratory;
 use crate::measure;
 use crate::network::Report;
 use quorate_consensus::{Evidence, Protocol};
+use quorate_network::channels::Agreed;
 use quorate_network::transports::Counters;
 use quorate_storage::account::thread_cpu_ns;
-use quorate_types::host_status::{CheckpointAge, LinkCounts, Queues};
-use quorate_types::{Domain, Height, HostStatus, Status, ThreadTimes, stages};
+use quorate_types::host_status::{CheckpointAge, LinkCounts, LinkVersion, Queues, WireStatus};
+use quorate_types::{Domain, Height, HostStatus, ReplicaId, Status, ThreadTimes, stages};
 use std::collections::BTreeMap;
 
 impl<P: Protocol> Host<P> {
     pub(crate) fn status(&self, history: bool) -> Status {
-        let Report { counters, round_trips, work, stages, cpu_ns } = self.devices.network.report();
+        let Report { counters, round_trips, agreed, work, stages, cpu_ns } = self.devices.network.report();
         let mut crypto = self.devices.crypto_work();
         crypto += work;
         let mut of_stages = stages::of_this_thread();
@@ -60,7 +61,7 @@ impl<P: Protocol> Host<P> {
             peers: self.devices.quorum.replicas() - 1,
             connected: self.connected(),
             attention: self.attention(),
-            host: Some(Box::new(self.host_status(&counters))),
+            host: Some(Box::new(HostStatus { wire: self.wire_status(agreed), ..self.host_status(&counters) })),
             dropped: self.dropped(&counters),
             evidence: self.evidence(true).map(ToString::to_string).collect(),
             hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
@@ -119,6 +120,21 @@ impl<P: Protocol> Host<P> {
             transfer: devices.states.progress(),
             voided_bundles: parts.store.absence.executed().0,
             clock_error_ms: parts.clock.disagreement_ms(),
+            ..HostStatus::default()
+        }
+    }
+
+    /// Returns the wire versions of this replica and of its links.
+    fn wire_status(&self, agreed: Vec<(ReplicaId, Agreed)>) -> WireStatus {
+        let link = |(peer, Agreed { version, release }): (ReplicaId, Agreed)| {
+            let (supports, program) = release.map(|release| (release.newest, release.program)).unzip();
+            LinkVersion { peer, version, program, supports }
+        };
+        let versions = self.devices.versions;
+        WireStatus {
+            oldest: versions.oldest(),
+            newest: versions.newest(),
+            links: agreed.into_iter().map(link).collect(),
         }
     }
 

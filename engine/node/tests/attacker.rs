@@ -2,7 +2,7 @@
 
 use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
-use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
+use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Versions};
 use quorate_network::transports::{Endpoint, Event, LinkConfig, Remote, TcpTransport, Transport};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
 use quorate_types::{Bundle, Committee, Digest, Lane, Parameters, ReplicaId, Vote, decode_message, encode_message};
@@ -54,6 +54,7 @@ impl Attacker {
             me: LocalEnd::Replica(Arc::new(identity)),
             verifier: Arc::new(Identities::new(&committee).unwrap()),
             parameters,
+            versions: Versions::ALL,
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

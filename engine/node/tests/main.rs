@@ -24,3 +24,4 @@ mod secrecy;
 mod sessions;
 mod snapshots;
 mod support;
+mod upgrade;

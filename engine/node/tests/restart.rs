@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
-const REPLICAS: usize = 4;
+pub const REPLICAS: usize = 4;
 /// Timeout: a test that waits longer for anything has hung.
-const HANG: Duration = Duration::from_secs(60);
+pub const HANG: Duration = Duration::from_secs(60);
 
 /// Not a test: the main function of a replica's process.
 #[test]
@@ -33,15 +33,15 @@ fn run_as_replica() {
 }
 
 /// A testnet in its own directory, with its processes.
-struct Net {
+pub struct Net {
     directory: PathBuf,
-    homes: Vec<PathBuf>,
+    pub homes: Vec<PathBuf>,
     committee: Committee,
     processes: Vec<Option<Child>>,
 }
 
 impl Net {
-    fn new(name: &str, adjust: impl FnOnce(&mut NodeConfig)) -> Net {
+    pub fn new(name: &str, adjust: impl FnOnce(&mut NodeConfig)) -> Net {
         let directory = std::env::temp_dir().join(format!("quorate-restart-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         let mut template = NodeConfig::template(name);
@@ -54,7 +54,7 @@ impl Net {
         Net { directory, homes: written.directories, committee, processes: (0..REPLICAS).map(|_| None).collect() }
     }
 
-    fn start(&mut self, replica: usize) {
+    pub fn start(&mut self, replica: usize) {
         assert!(self.processes[replica].is_none(), "the replica is already running");
         let log = File::options().create(true).append(true).open(self.homes[replica].join("log")).expect("a log");
         let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
@@ -65,7 +65,7 @@ impl Net {
         self.processes[replica] = Some(child.expect("a process starts"));
     }
 
-    fn start_all(&mut self) {
+    pub fn start_all(&mut self) {
         (0..REPLICAS).for_each(|replica| self.start(replica));
     }
 
@@ -74,6 +74,14 @@ impl Net {
         let mut child = self.processes[replica].take().expect("the replica is running");
         child.kill().expect("the process is killed");
         child.wait().expect("the process has ended");
+    }
+
+    /// Stops a replica in order, by SIGTERM.
+    pub fn stop(&mut self, replica: usize) {
+        let child = self.processes[replica].as_ref().expect("the replica is running");
+        // SAFETY: signals a child that has not been waited for, so its id is still its own.
+        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        self.wait_for_end(replica);
     }
 
     /// Waits for a process to end by itself.
@@ -96,16 +104,26 @@ impl Net {
         fs::read_to_string(self.homes[replica].join("log")).unwrap_or_default()
     }
 
+    /// Returns how often a replica has logged `words`.
+    pub fn said(&self, replica: usize, words: &str) -> usize {
+        self.log(replica).matches(words).count()
+    }
+
     /// Waits until a replica logs `words`.
     fn wait_for_words(&self, replica: usize, words: &str) {
+        self.wait_until_said(replica, words, 1);
+    }
+
+    /// Waits until a replica has logged `words` this many times.
+    pub fn wait_until_said(&self, replica: usize, words: &str, times: usize) {
         let start = Instant::now();
-        while !self.log(replica).contains(words) {
+        while self.said(replica, words) < times {
             assert!(start.elapsed() < HANG, "replica {replica} does not say {words:?}: {}", self.log(replica));
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn client(&self) -> TestClient {
+    pub fn client(&self) -> TestClient {
         let identity = ClientIdentity::from_seed(&self.committee.cluster, [7; 32]);
         TestClient::of(self.committee.clone(), identity)
     }
@@ -143,7 +161,7 @@ fn free_ports() -> u16 {
 }
 
 /// Waits until all replicas have executed `commands` commands, and checks that they executed the same ones, each once.
-fn all_have_executed(client: &mut TestClient, commands: u64) {
+pub fn all_have_executed(client: &mut TestClient, commands: u64) {
     let start = Instant::now();
     loop {
         let statuses: Vec<Status> = (0..REPLICAS as u16).map(|of| client.status(ReplicaId(of))).collect();

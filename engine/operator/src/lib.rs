@@ -20,6 +20,7 @@ pub mod restart;
 pub mod rolling;
 pub mod setting_flags;
 pub mod shell;
+pub mod skew;
 pub mod standstill;
 pub mod status;
 pub mod testnet;

@@ -1,6 +1,7 @@
 //! Status of the replicas of a cluster, as `quorate status` shows it.
 
 use crate::report::Report;
+use crate::skew;
 use crate::standstill::{self, Looks};
 use comfy_table::{Table, presets};
 use quorate_client::reach::Reach;
@@ -77,6 +78,8 @@ pub struct ReplicaStatus {
 pub struct ClusterStatus {
     /// Problems of the whole cluster, as sentences. Empty if a single replica was queried.
     pub attention: Vec<String>,
+    /// Differences between the replicas' versions, as sentences.
+    pub version_skew: Vec<String>,
     pub replicas: Vec<ReplicaStatus>,
 }
 
@@ -193,7 +196,8 @@ impl StatusReader {
         };
         let replicas = self.asked.iter().zip(looks).map(about).collect();
         let attention = if is_cluster { standstill::of_cluster(looks, self.quorum) } else { Vec::new() };
-        ClusterStatus { attention, replicas }
+        let answered: Vec<&Status> = looks.iter().filter_map(|of| of.now.as_ref()).collect();
+        ClusterStatus { attention, version_skew: skew::of_versions(&answered), replicas }
     }
 }
 
@@ -277,6 +281,9 @@ impl Report for ClusterStatus {
         }
         let mut text = table.trim_fmt();
         text.push('\n');
+        if !self.version_skew.is_empty() {
+            text.push_str(&format!("\nversions differ\n  {}\n", self.version_skew.join("\n  ")));
+        }
         let of_cluster = self.attention.iter().map(|what| format!("the cluster {}", escaped(what)));
         let of_replicas = self
             .replicas

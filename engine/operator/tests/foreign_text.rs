@@ -150,7 +150,9 @@ fn the_status_of_a_hostile_replica_is_escaped() {
     let attention = vec![HOSTILE.to_owned()];
     let address = "127.0.0.1:7000".parse().expect("an address");
     let replica = ReplicaStatus { replica: ReplicaId(0), address, status: None, lag: None, attention };
-    let shown = ClusterStatus { attention: vec![HOSTILE.to_owned()], replicas: vec![replica] }.to_table();
+    let shown =
+        ClusterStatus { attention: vec![HOSTILE.to_owned()], version_skew: Vec::new(), replicas: vec![replica] }
+            .to_table();
     assert!(shown.contains(ESCAPED), "{shown}");
     is_only_shown(&shown);
 }

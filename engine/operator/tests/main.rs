@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 mod judge;
 mod monitoring;
+mod releases;
 mod reload;
 mod rolling;
+mod skew;
 mod standstill;
 mod switches;
 mod terms;

@@ -27,7 +27,11 @@ fn cluster(commands: &[Option<u64>]) -> ClusterStatus {
             attention,
         }
     };
-    ClusterStatus { attention: Vec::new(), replicas: commands.iter().enumerate().map(replica).collect() }
+    ClusterStatus {
+        attention: Vec::new(),
+        version_skew: Vec::new(),
+        replicas: commands.iter().enumerate().map(replica).collect(),
+    }
 }
 
 /// Returns the lines of a page without control sequences for the cursor.

@@ -35,8 +35,8 @@ pub struct Identity {
 
 /// The unit that a disk writes entirely or not at all, in bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
-/// The only supported format.
-pub(crate) const FORMAT: u16 = 6;
+/// The only supported format of a journal.
+pub const FORMAT: u16 = 6;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Content bytes of a group per sector: all but the mark.

@@ -40,7 +40,7 @@ pub use descriptors::{are_exhausted, with_descriptor};
 pub use directory::{Directory, DirectoryFile};
 pub use error::{JournalError, help};
 pub use file::FileJournal;
-pub use format::Identity;
+pub use format::{FORMAT as JOURNAL_FORMAT, Identity};
 pub use journal::{Journal, Waker};
 pub use log::{Cut, Recovery};
 pub use medium::{Medium, MediumFile};

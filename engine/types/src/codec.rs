@@ -7,7 +7,8 @@ use crate::choices::PayloadPath;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
-/// The first byte of every message; a receiver refuses any other.
+/// The first byte of every message; a receiver refuses any other. It is the wire version that introduced today's layout
+/// of messages; the version of a link may be higher.
 pub const WIRE_VERSION: u8 = 6;
 
 /// A type with exactly one encoding.

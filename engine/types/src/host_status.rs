@@ -1,7 +1,7 @@
 //! State of a replica's host, as a part of its [status](crate::Status): queues, links, latencies, state transfer.
 
 use crate::histogram::DurationHistogram;
-use crate::ids::Height;
+use crate::ids::{Height, ReplicaId};
 use serde::{Deserialize, Serialize};
 
 /// State of a replica's host. Counters are since its start.
@@ -32,6 +32,32 @@ pub struct HostStatus {
     /// Distance of its clock from the last block's time, in milliseconds, if this replica refused that block and a
     /// quorum accepted it.
     pub clock_error_ms: Option<i64>,
+    pub wire: WireStatus,
+}
+
+/// Versions of the wire format.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WireStatus {
+    /// Oldest version that this replica speaks; 0 in releases before version 7.
+    pub oldest: u8,
+    /// Newest version that its configuration allows.
+    pub newest: u8,
+    /// Links to the other replicas.
+    pub links: Vec<LinkVersion>,
+}
+
+/// Version of a link to another replica.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkVersion {
+    pub peer: ReplicaId,
+    /// Wire version of the link.
+    pub version: u8,
+    /// Version of the peer's program, as the peer claims; `None` if the link's version does not tell it.
+    pub program: Option<String>,
+    /// Newest wire version that this program speaks.
+    pub supports: Option<u8>,
 }
 
 /// Why a replica timed out of views: the number of views for each reason.

@@ -58,6 +58,8 @@ tags! {
     SIGNED = b"qN01",
     /// The parameters of a replica.
     PARAMETERS = b"qP01",
+    /// The parameters and the release of a replica, in a handshake.
+    RELEASE = b"qP03",
     /// Members' keys, as replicas compare them.
     MEMBER_KEYS = b"qP02",
     /// A query identified by an answer.

@@ -27,6 +27,7 @@ use quorate_crypto::{ClientIdentity, ReplyAuthentication};
 use quorate_hosting::desk::BundleLimits;
 use quorate_hosting::recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{ClientId, EpochId, ReplicaId, Status, Time};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,6 +74,8 @@ pub struct SimReport {
     pub streams: TcpCounts,
     /// Number of messages dropped because a stream's queue was full.
     pub not_queued: u64,
+    /// Number of connections between replicas at the end, by wire version; empty with transports over streams.
+    pub wire_versions: BTreeMap<u8, usize>,
     pub chronicle: Chronicle,
     /// Whether the caller stopped the run.
     pub stopped: bool,
@@ -384,6 +387,7 @@ fn network_in(chaos: &Chaos, spec: &SimSpec, seed: u64) -> NetworkSpec {
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimReport {
     let (streams, not_queued) = (world.stream_counts(), world.not_queued());
+    let wire_versions = world.wire_versions();
     let sound = world.oracle.violation.is_none();
     let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
     let delay = &world.spec.network.delay;
@@ -409,6 +413,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         lost_packets: world.links.lost,
         streams,
         not_queued,
+        wire_versions,
         chronicle: world.chronicle,
         stopped: world.stopped,
         violation: world.oracle.violation,

@@ -24,4 +24,5 @@ mod probes;
 mod state_transfer;
 mod tcp;
 mod transfers;
+mod upgrades;
 mod verifiers;

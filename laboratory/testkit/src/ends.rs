@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{
-    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, RemoteIdentity,
-    Sessions, Side,
+    Agreed, Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd,
+    RemoteIdentity, Sessions, Side, Versions,
 };
 use quorate_network::transports::{
     Endpoint, Endpoints, Event, LinkConfig, LinkId, QuicVotes, Refusal, Remote, TcpTransport, Transport, TransportKind,
@@ -59,6 +59,7 @@ pub fn end_of(cluster: ClusterId, me: LocalEnd) -> ChannelConfig {
         me,
         verifier: Arc::new(ToyVerifier),
         parameters: Parameters::default(),
+        versions: Versions::ALL,
         key_update_records: KEY_UPDATE_RECORDS,
         sessions: Sessions::kept(),
     }
@@ -271,6 +272,9 @@ impl Channel for Masked {
     }
     fn remote(&self) -> Option<RemoteIdentity> {
         self.0.remote()
+    }
+    fn agreed(&self) -> Option<&Agreed> {
+        self.0.agreed()
     }
 }
 

@@ -7,7 +7,7 @@ use quorate_crypto::{
     BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyAuthenticator,
     ReplyKey, SchemeKind,
 };
-use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
+use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Versions};
 use quorate_network::transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
     AuthenticatedReplies, Bundle, ClientId, ClientRequest, ClusterId, Digest, Encoder, Height, Member, Outcome,
@@ -94,6 +94,7 @@ impl EchoCluster {
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
                     parameters: Parameters::default(),
+                    versions: Versions::ALL,
                     key_update_records: KEY_UPDATE_RECORDS,
                     sessions: Sessions::default(),
                 };

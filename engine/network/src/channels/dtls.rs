@@ -19,7 +19,7 @@ use crate::channels::envelope::{
 };
 use crate::channels::plain_packets::{INSIDE_HEAD_BYTES, PlainPackets};
 use crate::channels::{
-    AddressTokens, Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Detour, Greeter,
+    AddressTokens, Agreed, Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Detour, Greeter,
     KEY_UPDATE_RECORDS, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
 };
 use bytes::Bytes;
@@ -469,6 +469,10 @@ impl Machine for DtlsPackets {
 
     fn remote(&self) -> Option<RemoteIdentity> {
         self.inner.as_ref().and_then(Machine::remote)
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.inner.as_ref().and_then(Machine::agreed)
     }
 
     fn unsent_bytes(&self) -> usize {

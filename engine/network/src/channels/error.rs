@@ -1,6 +1,6 @@
 //! Reasons why a channel rejects the other end, with their causes and remedies.
 
-use crate::channels::{Carriage, RemoteIdentity};
+use crate::channels::{Carriage, RemoteIdentity, Versions};
 use quorate_types::parameters::list;
 use quorate_types::{ClusterId, Difference, EpochId, ReplicaId};
 use thiserror::Error;
@@ -28,9 +28,12 @@ pub enum ChannelError {
          is, packets were lost or overtook each other during the handshake, which is tried again"
     )]
     Dtls(String),
-    /// The other end uses another wire version.
-    #[error("the peer uses wire version {theirs}, this end {ours}; help: run the same release on both")]
-    Version { theirs: u8, ours: u8 },
+    /// The two ends speak no common wire version. Of a peer that is too new, only its oldest version is known.
+    #[error(
+        "the peer speaks wire version {theirs}, this end {ours}; help: upgrade the older one, one release at a time, or \
+         raise `newest_wire_version` in [links] if it is set"
+    )]
+    Version { theirs: Versions, ours: Versions },
     /// The other end belongs to another cluster.
     #[error("the peer belongs to {theirs:?}, this end to {ours:?}; help: check the cluster's name and the addresses")]
     Cluster { theirs: ClusterId, ours: ClusterId },

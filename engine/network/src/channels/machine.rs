@@ -15,7 +15,7 @@
 use crate::channels::envelope::{ECHO, FRAGMENT, PROBE};
 use crate::channels::output::{Detour, Output};
 use crate::channels::path_limit::{PathLimit, SHORT_BYTES};
-use crate::channels::{ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
+use crate::channels::{Agreed, ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::Bytes;
 use quorate_types::{Lane, Time};
 use std::time::Duration;
@@ -121,6 +121,12 @@ pub trait Machine: Send {
 
     /// Returns the remote's identity once this machine has proved it; `None` if this machine proves none.
     fn remote(&self) -> Option<RemoteIdentity>;
+
+    /// Returns the wire version of the connection and the remote's release, once this machine has agreed on them with
+    /// the remote; `None` if it has no handshake of its own.
+    fn agreed(&self) -> Option<&Agreed> {
+        None
+    }
 
     /// Returns the bytes of frames passed to [`Machine::send`] that may still have to be sent or retransmitted.
     fn unsent_bytes(&self) -> usize;
@@ -337,6 +343,10 @@ impl Machine for Stack {
 
     fn remote(&self) -> Option<RemoteIdentity> {
         self.above.remote().or_else(|| self.below.remote())
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.above.agreed().or_else(|| self.below.agreed())
     }
 
     fn unsent_bytes(&self) -> usize {

@@ -23,6 +23,7 @@ pub mod plain_packets;
 pub mod sessions;
 mod suite;
 pub mod tls;
+pub mod version;
 
 pub use address::{AddressTokens, Greeter, SECRET_BYTES, Welcome};
 pub use carriage::Carriage;
@@ -35,6 +36,7 @@ pub use plain::PlainChannel;
 pub use plain_packets::PlainPackets;
 pub use sessions::Sessions;
 pub use suite::{ChannelProfile, ChannelSuite};
+pub use version::{Agreed, Release, Versions};
 
 use bytes::BytesMut;
 use quorate_types::identity::{Signer, Verifier};
@@ -69,6 +71,9 @@ pub trait Channel: Send {
 
     /// Returns the remote's identity; `None` until the handshake is complete.
     fn remote(&self) -> Option<RemoteIdentity>;
+
+    /// Returns the wire version of the link and the remote's release; `None` until the handshake is complete.
+    fn agreed(&self) -> Option<&Agreed>;
 }
 
 /// Opens channels for one local end.
@@ -143,6 +148,8 @@ pub struct ChannelConfig {
     pub epoch: EpochId,
     /// Parameters that must be equal on all replicas, compared in the handshake. Empty for clients.
     pub parameters: Parameters,
+    /// Wire versions that this end speaks.
+    pub versions: Versions,
     /// Identity that this end represents.
     pub me: LocalEnd,
     /// Holds the keys of the committee.

@@ -13,8 +13,8 @@
 //! initiator                                responder
 //! hello                              ->
 //!                                    <-    hello, proof
-//! proof, digest, if it is a replica  ->
-//!                                    <-    digest
+//! proof, release, digest, if it is a replica  ->
+//!                                    <-    release, digest
 //! values, if digests or epochs differ  <->  values
 //! ```
 //! Over packets, [the same handshake](crate::channels::plain_packets) is repeated until it is answered, and each packet
@@ -23,6 +23,10 @@
 //! A proof is a two-byte length and the signature. A responder that rejects a hello still sends its own hello, without
 //! a proof, so that the initiator's operator also sees the reason.
 //!
+//! **Versions.** The link uses the highest wire [version](crate::channels::version) of both hellos. From version 7 on, two
+//! replicas that have authenticated each other exchange their [`Release`]s, each with a one-byte length, and their
+//! digests cover them.
+//!
 //! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all
 //! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a two-byte length
 //! and their encoding) and reports the differences, and the handshake fails at both ends. An end that has not proved
@@ -30,27 +34,43 @@
 //! verified the replica's proof.
 
 use crate::channels::hello::{self, HELLO_BYTES, HelloBytes, Place};
-use crate::channels::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
+use crate::channels::version::{MAX_RELEASE_BYTES, RELEASE_SINCE};
+use crate::channels::{
+    Agreed, Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, Release, RemoteIdentity, Side,
+};
 use bytes::{Buf, BytesMut};
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
 use quorate_types::parameters::MAX_PARAMETERS_BYTES;
-use quorate_types::{EpochId, Parameters, ReplicaId};
+use quorate_types::{EpochId, Hasher, Parameters, ReplicaId, tags};
 
 const DIGEST_BYTES: usize = 32;
+
+/// Maximum length of a [`Release`] in the handshake, its length included.
+pub(super) const MAX_RELEASE_PART_BYTES: usize = 1 + MAX_RELEASE_BYTES;
 
 enum State {
     AwaitHello,
     AwaitProof {
         theirs: HelloBytes,
-        claims: ReplicaId,
-        epoch: EpochId,
+        peer: Peer,
     },
     /// The replica is authenticated.
-    AwaitDigest(ReplicaId, EpochId),
+    AwaitRelease(Peer),
+    AwaitDigest(Peer),
     /// The digests or the epochs differ.
-    AwaitValues(ReplicaId, EpochId),
-    Established(RemoteIdentity),
+    AwaitValues(Peer),
+    Established(RemoteIdentity, Agreed),
     Refused(ChannelError),
+}
+
+/// The replica at the other end.
+#[derive(Clone)]
+struct Peer {
+    replica: ReplicaId,
+    epoch: EpochId,
+    /// Wire version of the link.
+    version: u8,
+    release: Option<Release>,
 }
 
 /// One end of a plain channel.
@@ -78,7 +98,7 @@ impl PlainChannel {
             }
             _ => {}
         }
-        let hello = hello::encode((config.cluster, config.epoch), me, side, nonce);
+        let hello = hello::encode((config.cluster, config.epoch), config.versions, me, side, nonce);
         PlainChannel { config, side, hello, session: Vec::new(), state: State::AwaitHello }
     }
 
@@ -109,18 +129,17 @@ impl PlainChannel {
     fn advance(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
         match &self.state {
             State::AwaitHello => self.receive_hello(wire, outgoing),
-            State::AwaitProof { theirs, claims, epoch } => {
-                self.receive_proof(wire, theirs, (*claims, *epoch), outgoing)
-            }
-            State::AwaitDigest(replica, epoch) => Ok(self.receive_digest(wire, (*replica, *epoch), outgoing)),
-            State::AwaitValues(replica, epoch) => self.receive_values(wire, (*replica, *epoch)),
-            State::Established(_) => Ok(None),
+            State::AwaitProof { theirs, peer } => self.receive_proof(wire, theirs, peer, outgoing),
+            State::AwaitRelease(peer) => self.receive_release(wire, peer),
+            State::AwaitDigest(peer) => Ok(self.receive_digest(wire, peer, outgoing)),
+            State::AwaitValues(peer) => self.receive_values(wire, peer),
+            State::Established(..) => Ok(None),
             State::Refused(why) => Err(why.clone()),
         }
     }
 
     fn receive_hello(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
-        let checked = hello::check_prefix(wire);
+        let checked = hello::check_prefix(wire, self.config.versions);
         let stranger = checked == Err(ChannelError::NotQuorate);
         let whole = wire.len() >= HELLO_BYTES;
         if self.side == Side::Responder && !stranger && (whole || checked.is_err()) {
@@ -132,15 +151,17 @@ impl PlainChannel {
         }
         let theirs: HelloBytes = wire[..HELLO_BYTES].try_into().expect("the length was checked");
         wire.advance(HELLO_BYTES);
-        let (claims, epoch) = self.accept_hello(&theirs)?;
+        let (claims, epoch, version) = self.accept_hello(&theirs)?;
         if self.side == Side::Responder {
             self.prove(&theirs, outgoing);
         }
         Ok(Some(match claims {
-            RemoteIdentity::Replica(claims) => State::AwaitProof { theirs, claims, epoch },
+            RemoteIdentity::Replica(replica) => {
+                State::AwaitProof { theirs, peer: Peer { replica, epoch, version, release: None } }
+            }
             RemoteIdentity::Client(_) => {
                 self.check_epoch(claims, epoch)?;
-                State::Established(claims)
+                State::Established(claims, Agreed { version, release: None })
             }
         }))
     }
@@ -150,10 +171,12 @@ impl PlainChannel {
         if theirs == ours { Ok(()) } else { Err(ChannelError::Genesis { remote, theirs, ours }) }
     }
 
-    /// Checks that the hello is addressed to this end and that the claimed identity is allowed. Returns that identity
-    /// and the remote's epoch.
-    fn accept_hello(&self, theirs: &HelloBytes) -> Result<(RemoteIdentity, EpochId), ChannelError> {
+    /// Checks that there is a common version, that the hello is addressed to this end, and that the claimed identity is
+    /// allowed. Returns that identity, the remote's epoch, and the version of the link.
+    fn accept_hello(&self, theirs: &HelloBytes) -> Result<(RemoteIdentity, EpochId, u8), ChannelError> {
         let hello = hello::decode(theirs)?;
+        let (theirs, ours) = (hello.versions, self.config.versions);
+        let version = ours.common(theirs).ok_or(ChannelError::Version { theirs, ours })?;
         if hello.cluster != self.config.cluster {
             return Err(ChannelError::Cluster { theirs: hello.cluster, ours: self.config.cluster });
         }
@@ -176,7 +199,7 @@ impl PlainChannel {
             }
             _ => return Err(ChannelError::Malformed("both ends dialled or both accepted")),
         }
-        Ok((hello.claims, hello.epoch))
+        Ok((hello.claims, hello.epoch, version))
     }
 
     fn prove(&self, theirs: &HelloBytes, outgoing: &mut Vec<u8>) {
@@ -191,7 +214,7 @@ impl PlainChannel {
         &self,
         wire: &mut BytesMut,
         theirs: &HelloBytes,
-        (claims, epoch): (ReplicaId, EpochId),
+        peer: &Peer,
         outgoing: &mut Vec<u8>,
     ) -> Result<Option<State>, ChannelError> {
         let Some(length) = wire.get(..2) else { return Ok(None) };
@@ -204,45 +227,68 @@ impl PlainChannel {
             Place::Initiator => Place::Responder,
             Place::Responder => Place::Initiator,
         };
-        if !self.config.verifier.verify(claims, &self.transcript(signer, theirs), signature) {
-            return Err(ChannelError::Signature(claims));
+        if !self.config.verifier.verify(peer.replica, &self.transcript(signer, theirs), signature) {
+            return Err(ChannelError::Signature(peer.replica));
         }
         wire.advance(2 + bytes);
         if self.place() == Place::Initiator {
             self.prove(theirs, outgoing);
         }
         if matches!(self.config.me, LocalEnd::Client(_)) {
-            let remote = RemoteIdentity::Replica(claims);
-            return self.check_epoch(remote, epoch).map(|()| Some(State::Established(remote)));
+            let remote = RemoteIdentity::Replica(peer.replica);
+            self.check_epoch(remote, peer.epoch)?;
+            return Ok(Some(State::Established(remote, Agreed { version: peer.version, release: None })));
         }
-        outgoing.extend_from_slice(&self.config.parameters.digest().0);
-        Ok(Some(State::AwaitDigest(claims, epoch)))
+        if peer.version < RELEASE_SINCE {
+            outgoing.extend_from_slice(&self.digest(None));
+            return Ok(Some(State::AwaitDigest(peer.clone())));
+        }
+        let release = Release::own();
+        let encoded = release.encode();
+        outgoing.push(encoded.len() as u8);
+        outgoing.extend_from_slice(&encoded);
+        outgoing.extend_from_slice(&self.digest(Some(&release)));
+        Ok(Some(State::AwaitRelease(peer.clone())))
     }
 
-    fn receive_digest(
-        &self,
-        wire: &mut BytesMut,
-        (replica, epoch): (ReplicaId, EpochId),
-        outgoing: &mut Vec<u8>,
-    ) -> Option<State> {
+    /// Returns the digest of this end's parameters and of the release that precedes it, if there is one.
+    fn digest(&self, release: Option<&Release>) -> [u8; DIGEST_BYTES] {
+        let parameters = self.config.parameters.digest().0;
+        let Some(release) = release else { return parameters };
+        let mut hasher = Hasher::new(tags::RELEASE);
+        hasher.update(&parameters);
+        hasher.update(&release.encode());
+        hasher.finish().0
+    }
+
+    fn receive_release(&self, wire: &mut BytesMut, peer: &Peer) -> Result<Option<State>, ChannelError> {
+        let Some(length) = wire.first() else { return Ok(None) };
+        let bytes = usize::from(*length);
+        if bytes > MAX_RELEASE_BYTES {
+            return Err(ChannelError::HandshakeTooLong { bytes, limit: MAX_RELEASE_BYTES });
+        }
+        let Some(release) = wire.get(1..1 + bytes) else { return Ok(None) };
+        let release = Release::decode(release).ok_or(ChannelError::Malformed("its release cannot be read"))?;
+        wire.advance(1 + bytes);
+        Ok(Some(State::AwaitDigest(Peer { release: Some(release), ..peer.clone() })))
+    }
+
+    fn receive_digest(&self, wire: &mut BytesMut, peer: &Peer, outgoing: &mut Vec<u8>) -> Option<State> {
         let theirs = wire.get(..DIGEST_BYTES)?;
-        let is_equal = theirs == self.config.parameters.digest().0 && epoch == self.config.epoch;
+        let is_equal = theirs == self.digest(peer.release.as_ref()) && peer.epoch == self.config.epoch;
         wire.advance(DIGEST_BYTES);
         if is_equal {
-            return Some(State::Established(RemoteIdentity::Replica(replica)));
+            let agreed = Agreed { version: peer.version, release: peer.release.clone() };
+            return Some(State::Established(RemoteIdentity::Replica(peer.replica), agreed));
         }
         let values = self.config.parameters.encode();
         outgoing.extend_from_slice(&(values.len() as u16).to_le_bytes());
         outgoing.extend_from_slice(&values);
-        Some(State::AwaitValues(replica, epoch))
+        Some(State::AwaitValues(peer.clone()))
     }
 
     /// Receives the remote's parameters and reports those that differ.
-    fn receive_values(
-        &self,
-        wire: &BytesMut,
-        (replica, epoch): (ReplicaId, EpochId),
-    ) -> Result<Option<State>, ChannelError> {
+    fn receive_values(&self, wire: &BytesMut, peer: &Peer) -> Result<Option<State>, ChannelError> {
         let Some(length) = wire.get(..2) else { return Ok(None) };
         let bytes = usize::from(u16::from_le_bytes([length[0], length[1]]));
         if bytes > MAX_PARAMETERS_BYTES {
@@ -252,9 +298,9 @@ impl PlainChannel {
         let theirs = Parameters::decode(values).ok_or(ChannelError::Malformed("its parameters cannot be read"))?;
         let differences = self.config.parameters.differences(&theirs);
         if !differences.is_empty() {
-            return Err(ChannelError::Parameters { replica, differences });
+            return Err(ChannelError::Parameters { replica: peer.replica, differences });
         }
-        self.check_epoch(RemoteIdentity::Replica(replica), epoch)?;
+        self.check_epoch(RemoteIdentity::Replica(peer.replica), peer.epoch)?;
         Err(ChannelError::Malformed("its parameters do not have the digest that it sent"))
     }
 }
@@ -298,12 +344,19 @@ impl Channel for PlainChannel {
     }
 
     fn is_transparent(&self) -> bool {
-        matches!(self.state, State::Established(_))
+        matches!(self.state, State::Established(..))
     }
 
     fn remote(&self) -> Option<RemoteIdentity> {
         match self.state {
-            State::Established(remote) => Some(remote),
+            State::Established(remote, _) => Some(remote),
+            _ => None,
+        }
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        match &self.state {
+            State::Established(_, agreed) => Some(agreed),
             _ => None,
         }
     }

@@ -19,9 +19,10 @@ use crate::channels::envelope::{
     self, Challenges, DATA, DATA_HEAD_BYTES, FIRST_WAIT, Head, LAST_WAIT, MOVE, PLAIN, Token,
 };
 use crate::channels::hello::HELLO_BYTES;
+use crate::channels::plain::MAX_RELEASE_PART_BYTES;
 use crate::channels::{
-    Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
-    Side,
+    Agreed, Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel,
+    RemoteIdentity, Side,
 };
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
@@ -33,8 +34,10 @@ use std::time::Duration;
 const HANDSHAKE_HEAD_BYTES: usize = envelope::HANDSHAKE_HEAD_BYTES + 2 + 2;
 /// Header bytes of a data packet inside a secure session.
 pub(crate) const INSIDE_HEAD_BYTES: usize = 1;
-/// Maximum handshake length of one end: a hello, a proof with its length, a digest, and parameters with their length.
-const MAX_HANDSHAKE_BYTES: usize = HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
+/// Maximum handshake length of one end: a hello, a proof with its length, a release, a digest, and parameters with their
+/// length.
+const MAX_HANDSHAKE_BYTES: usize =
+    HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + MAX_RELEASE_PART_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
 
 /// One end of a plain channel over packets.
 pub struct PlainPackets {
@@ -351,6 +354,10 @@ impl Machine for PlainPackets {
 
     fn remote(&self) -> Option<RemoteIdentity> {
         self.inner.remote()
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.inner.agreed()
     }
 
     fn unsent_bytes(&self) -> usize {

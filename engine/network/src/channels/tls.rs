@@ -27,7 +27,8 @@
 use crate::channels::hello::{MAGIC, TLS_PREFIX};
 use crate::channels::plain::PlainChannel;
 use crate::channels::{
-    Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, NONCE_BYTES, RemoteIdentity, Side,
+    Agreed, Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, NONCE_BYTES, RemoteIdentity,
+    Side,
 };
 use bytes::{Buf, BytesMut};
 use quorate_types::ReplicaId;
@@ -523,6 +524,10 @@ impl Channel for TlsChannel {
 
     fn remote(&self) -> Option<RemoteIdentity> {
         self.inner.as_ref()?.remote()
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.inner.as_ref()?.agreed()
     }
 }
 

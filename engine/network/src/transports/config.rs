@@ -1,6 +1,7 @@
 //! Transport settings: link settings, and the settings of each transport.
 
 use crate::channels::KEY_UPDATE_RECORDS;
+use crate::channels::version::{NEWEST_WIRE_VERSION, OLDEST_WIRE_VERSION};
 use crate::gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use crate::transports::link_profiles::LinkProfile;
 use crate::transports::retransmission::RetransmissionConfig;
@@ -89,6 +90,10 @@ pub struct LinkConfig {
     /// Maximum number of records (TLS, DTLS) or packets (QUIC) encrypted with one key; then the link's key is replaced.
     #[schemars(range(min = MIN_KEY_UPDATE_RECORDS))]
     pub key_update_records: u64,
+    /// Newest wire version that this replica speaks. A link uses the newest version of both ends. Lower it to the version
+    /// of the release before, to be able to return to that release during an upgrade (UPGRADING.md).
+    #[schemars(range(min = OLDEST_WIRE_VERSION, max = NEWEST_WIRE_VERSION))]
+    pub newest_wire_version: u8,
     /// Retransmission [profiles](RetransmissionConfig::profile) of single links between replicas, such as
     /// `["0-3=s50"]`; all replicas may have the same list. A dialled replica recognizes the dialling one by its address,
     /// which therefore must be an IP address, not a host name.
@@ -119,6 +124,7 @@ impl Default for LinkConfig {
             max_unauthenticated_links: 128,
             max_unauthenticated_links_per_address: 96,
             key_update_records: KEY_UPDATE_RECORDS,
+            newest_wire_version: NEWEST_WIRE_VERSION,
             retransmission: Vec::new(),
         }
     }

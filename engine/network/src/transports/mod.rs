@@ -42,7 +42,7 @@ pub use tcp::TcpTransport;
 pub use wire::Wire;
 pub use write_queue::{STAGED_BYTES, WriteQueue};
 
-use crate::channels::RemoteIdentity;
+use crate::channels::{Agreed, RemoteIdentity};
 use bytes::Bytes;
 use quorate_types::{ClientId, Lane, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -181,6 +181,10 @@ pub trait Transport: Send {
     fn counters(&self) -> Counters;
     /// Returns the smoothed round-trip times of the links to other replicas that have an estimate.
     fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
+        Vec::new()
+    }
+    /// Returns the wire versions of the links to other replicas, and the releases of these replicas.
+    fn agreed(&self) -> Vec<(ReplicaId, Agreed)> {
         Vec::new()
     }
     /// Removes and returns the most recent refusals, oldest first: links that failed before they were authenticated.

@@ -1,6 +1,6 @@
 //! A transport together with the channel that protects it.
 
-use crate::channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd, Sessions};
+use crate::channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd, Sessions, Versions};
 use crate::transports::config::WireSettings;
 use crate::transports::error::{SetupError, WireError};
 use crate::transports::setting::ConfigError;
@@ -88,6 +88,7 @@ impl Wire {
         signer: Arc<dyn Signer>,
         verifier: Arc<dyn Verifier>,
     ) -> Result<Box<dyn Transport>, SetupError> {
+        self.validate_settings()?;
         let end = self.end(committee, parameters, LocalEnd::Replica(signer), verifier)?;
         self.transport.carrier().replica(committee, endpoints, end, self.settings.clone())
     }
@@ -102,6 +103,7 @@ impl Wire {
         client: ClientId,
         verifier: Arc<dyn Verifier>,
     ) -> Result<Box<dyn Transport>, SetupError> {
+        self.validate_settings()?;
         let end = self.end(committee, Parameters::default(), LocalEnd::Client(client), verifier)?;
         self.transport.carrier().client(committee, end, self.settings.clone())
     }
@@ -116,8 +118,9 @@ impl Wire {
         self.fits()?;
         let key_update_records = self.settings.links.key_update_records;
         let (kind, sessions) = (self.channel, Sessions::kept());
+        let versions = Versions::up_to(self.settings.links.newest_wire_version);
         let Committee { cluster, epoch, .. } = *committee;
-        Ok(ChannelConfig { kind, cluster, epoch, parameters, me, verifier, key_update_records, sessions })
+        Ok(ChannelConfig { kind, cluster, epoch, parameters, versions, me, verifier, key_update_records, sessions })
     }
 }
 

@@ -154,7 +154,7 @@ fn other_programs_and_other_versions_are_refused_at_once() {
     assert_eq!((r.failed, r.sent.len()), (Some(ChannelError::NotQuorate), 0));
     let mut r = answer(&replica(1));
     r.receive(b"QUORATE\n\x63");
-    assert!(matches!(r.failed, Some(ChannelError::Version { theirs: 0x63, .. })));
+    assert!(matches!(r.failed, Some(ChannelError::Version { theirs, .. }) if theirs.oldest() == 0x63));
     assert!(!r.sent.is_empty(), "the other end is not told the version");
 }
 
@@ -180,8 +180,7 @@ fn a_proof_is_valid_in_one_handshake_only() {
     assert_eq!(later.failed, Some(ChannelError::Signature(ReplicaId(0))));
     // Reflected: the responder's proof in the initiator's role.
     let mut again = open(&replica(1), Side::Responder, 2);
-    // The length of a proof with its prefix, and the digest of the parameters.
-    let hello = a.sent.len() - (2 + 32 + 32);
+    let hello = 125;
     again.receive(&[&a.sent[..hello], &b.sent[hello..]].concat());
     assert_eq!(again.failed, Some(ChannelError::Signature(ReplicaId(0))));
     // Relayed: replica 0's signature for replica 1 does not admit anybody as replica 0 at replica 2.

@@ -7,3 +7,4 @@ mod packets;
 mod parameters;
 mod resumption;
 mod tls;
+mod versions;

@@ -223,7 +223,8 @@ fn a_liar_whose_values_do_not_have_its_digest_is_refused() {
     liar.receive(&a.take_sent());
     let mut sent = liar.take_sent();
     let values = ends().0.parameters.encode();
-    sent.truncate(32);
+    // Its release with its length, and its digest.
+    sent.truncate(1 + usize::from(sent[0]) + 32);
     sent.extend_from_slice(&(values.len() as u16).to_le_bytes());
     sent.extend_from_slice(&values);
     a.receive(&sent);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_network::channels::{
     ChannelConfig, ChannelError, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Loss, Machine, Output, Sessions, Side,
-    Welcome,
+    Versions, Welcome,
 };
 use quorate_network::transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
 use quorate_testkit::ends::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
@@ -500,6 +500,7 @@ fn quic_is_refused_with_another_channel() {
         parameters: Parameters::default(),
         me,
         verifier: Arc::new(ToyVerifier),
+        versions: Versions::ALL,
         key_update_records: KEY_UPDATE_RECORDS,
         sessions: Sessions::default(),
     };

@@ -192,6 +192,12 @@ fn links(page: &mut Page, status: &Status, host: &HostStatus) {
     for (peer, us) in &status.round_trips_us {
         trips.add(&[("peer", &peer.to_string())], seconds(*us));
     }
+    page.gauge("quorate_wire_version", "Newest wire version that this replica may speak.")
+        .value(u64::from(host.wire.newest));
+    let mut versions = page.gauge("quorate_peer_wire_version", "Wire version of the link to the replica.");
+    for link in &host.wire.links {
+        versions.add(&[("peer", &link.peer.to_string())], u64::from(link.version));
+    }
     let mut links = page.gauge("quorate_links", "Authenticated links, by class of the other end.");
     links.add(&[("class", "replica")], status.connected.len());
     links.add(&[("class", "client")], host.links.clients);

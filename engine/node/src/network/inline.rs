@@ -86,7 +86,12 @@ impl<M: Message> Driver<M> for Inline {
     }
 
     fn report(&self) -> Report {
-        Report { counters: self.transport.counters(), round_trips: self.transport.round_trips(), ..Report::default() }
+        Report {
+            counters: self.transport.counters(),
+            round_trips: self.transport.round_trips(),
+            agreed: self.transport.agreed(),
+            ..Report::default()
+        }
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {

@@ -6,6 +6,7 @@
 use super::arrival::Arrival;
 use bytes::Bytes;
 use quorate_consensus::Message;
+use quorate_network::channels::Agreed;
 use quorate_network::transports::{Counters, LinkId, Refusal};
 use quorate_types::meter::Tallies;
 use quorate_types::stages::StageCounts;
@@ -63,6 +64,8 @@ impl IoCommand {
 pub struct Report {
     pub counters: Counters,
     pub round_trips: Vec<(ReplicaId, Duration)>,
+    /// Wire versions of the links to other replicas.
+    pub agreed: Vec<(ReplicaId, Agreed)>,
     /// Cryptographic work of its thread: hashes and channel encryption.
     pub work: Tallies,
     pub stages: Option<StageCounts>,

@@ -171,6 +171,7 @@ impl<M: Message> Worker<M> {
         Report {
             counters: self.transport.counters(),
             round_trips: self.transport.round_trips(),
+            agreed: self.transport.agreed(),
             work: meter::of_this_thread(),
             stages: stages::of_this_thread(),
             cpu_ns: Some(thread_cpu_ns()),

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
-use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
+use quorate_network::channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Versions};
 use quorate_network::transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
 use quorate_node::EmbeddedCluster;
 use quorate_types::{
@@ -57,6 +57,7 @@ impl TestClient {
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
             parameters: Parameters::default(),
+            versions: Versions::ALL,
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

@@ -27,7 +27,8 @@ pub(super) struct Ending<'a> {
     pub states: States<'a>,
 }
 
-const FORMAT: u32 = 5;
+/// Format of an export.
+pub const FORMAT: u32 = 5;
 
 /// Summary of a written export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -18,7 +18,7 @@ mod states;
 mod table;
 
 pub use audit::Verification;
-pub use export::Exported;
+pub use export::{Exported, FORMAT as EXPORT_FORMAT};
 pub use fault::Fault;
 pub use overview::{KindSummary, Memory, Said, Torn};
 pub use place::SnapshotFile;

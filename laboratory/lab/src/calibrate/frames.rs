@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_client::load::thread_cpu_time;
 use quorate_network::channels::{
     Channel, ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side,
+    Versions,
 };
 use quorate_network::transports::{TransportKind, Wire};
 use quorate_simulator::CostTable;
@@ -103,6 +104,7 @@ impl Pair {
             me: LocalEnd::Replica(Arc::new(Anyone(ReplicaId(replica)))),
             verifier: Arc::new(Anyone(ReplicaId(replica))),
             parameters: Parameters::default(),
+            versions: Versions::ALL,
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

@@ -6,8 +6,10 @@ use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::off_path::{Forgery, MAX_PACKETS_PER_S, PACKETS_PER_S};
 use quorate_adversary::byzantine::{Fault, Misbehaviour, Times};
+use quorate_network::channels::version::{NEWEST_WIRE_VERSION, OLDEST_WIRE_VERSION};
 use quorate_types::{ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 choice!(
@@ -24,6 +26,9 @@ choice!(
     /// Nothing. The replica restarts without its journal, and detects that.
     Nothing = "nothing",
 );
+
+/// Wire versions that a program may speak.
+const SPOKEN: RangeInclusive<u8> = OLDEST_WIRE_VERSION..=NEWEST_WIRE_VERSION;
 
 /// Crash point of a replica, counted from its start: before and after each record is written, before each message is
 /// signed, before it is sent, and after it is sent.
@@ -44,6 +49,9 @@ pub enum FaultSpec {
         #[serde(default)]
         journal: Leaves,
     },
+    /// A replica stops in order, and restarts with a program that speaks the wire versions up to `wire_version`. A
+    /// transport over streams, whose model has no handshakes, knows no versions.
+    Upgrade { at_ms: f64, for_ms: f64, replica: u16, wire_version: u8 },
     /// A replica crashes and restarts. It loses its disk, unless f others are misbehaving or have lost theirs and not
     /// recovered; in that case its journal keeps the flushed records.
     LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
@@ -182,6 +190,7 @@ impl FaultSpec {
             | FaultSpec::SlowCpu { replica, .. }
             | FaultSpec::SlowDisk { replica, .. }
             | FaultSpec::Restart { replica, .. }
+            | FaultSpec::Upgrade { replica, .. }
             | FaultSpec::LoseDisk { replica, .. }
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
@@ -202,6 +211,7 @@ impl FaultSpec {
             FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
             FaultSpec::Pause { at_ms, for_ms, .. }
             | FaultSpec::Restart { at_ms, for_ms, .. }
+            | FaultSpec::Upgrade { at_ms, for_ms, .. }
             | FaultSpec::LoseDisk { at_ms, for_ms, .. }
             | FaultSpec::Cut { at_ms, for_ms, .. }
             | FaultSpec::Hostile { at_ms, for_ms, .. }
@@ -228,6 +238,11 @@ impl FaultSpec {
             (None, FaultSpec::Lose { probability, .. }) if !(0.0..=1.0).contains(probability) => {
                 Some(format!("has the probability {probability}; expected 0 to 1"))
             }
+            (None, FaultSpec::Upgrade { wire_version, .. }) if !SPOKEN.contains(wire_version) => Some(format!(
+                "restarts with wire version {wire_version}; expected {} to {}",
+                SPOKEN.start(),
+                SPOKEN.end()
+            )),
             (None, FaultSpec::OffPath { packets_per_s, .. }) if !(1.0..=MAX_PACKETS_PER_S).contains(packets_per_s) => {
                 Some(format!("sends {packets_per_s} packets_per_s; expected 1 to {MAX_PACKETS_PER_S}"))
             }
@@ -319,6 +334,8 @@ pub enum Change {
     Crash(usize),
     /// Crash with a restart at the given time.
     Down(usize, Leaves, Time),
+    /// Orderly stop of a replica until the given time, and the newest wire version that it speaks from then on.
+    Upgrade(usize, u8, Time),
     /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs at that
     /// moment.
     LoseDisk(usize, Time),
@@ -355,6 +372,9 @@ impl Change {
             Change::Crash(replica) => format!("R{replica} crashes for good"),
             Change::Down(replica, leaves, until) => {
                 format!("R{replica} crashes until {until:?}; its journal: {leaves:?}")
+            }
+            Change::Upgrade(replica, version, until) => {
+                format!("R{replica} stops until {until:?}, and then speaks wire versions up to {version}")
             }
             Change::LoseDisk(replica, until) => {
                 format!("R{replica} crashes until {until:?}, and loses its disk if that makes no more than f faults")
@@ -445,6 +465,9 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
                 (Change::Lose(pairs.clone(), *probability), Some(Change::Lose(pairs, 0.0)))
             }
             FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
+            FaultSpec::Upgrade { replica, wire_version, .. } => {
+                (Change::Upgrade(usize::from(*replica), *wire_version, until), None)
+            }
             FaultSpec::LoseDisk { replica, .. } => (Change::LoseDisk(usize::from(*replica), until), None),
             FaultSpec::Drift { replica, ppm, .. } => {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);

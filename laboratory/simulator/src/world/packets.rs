@@ -15,7 +15,7 @@ use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_consensus::Protocol;
-use quorate_network::channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Sessions, Side};
+use quorate_network::channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Sessions, Side, Versions};
 use quorate_network::transports::{Association, LinkId, Route, Router, Wire};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Lane, Parameters, ReplicaId, Time, tags};
@@ -40,6 +40,8 @@ pub struct Connections<M> {
     wire: Wire,
     /// Index of the first client endpoint. Clients come last.
     clients: usize,
+    /// Wire versions that each replica speaks.
+    versions: Vec<Versions>,
     /// Maximum number of unacknowledged bytes of one end.
     queue_bytes: usize,
     nonces: Random,
@@ -142,6 +144,7 @@ impl<M> Connections<M> {
             association: spec.wire.transport.carrier().association(),
             wire: spec.wire.clone(),
             clients: replicas,
+            versions: vec![Versions::up_to(spec.wire.settings.links.newest_wire_version); replicas],
             queue_bytes: usize::try_from(spec.network.transport.queue_bytes).unwrap_or(usize::MAX),
             nonces: Random::new(seed, Purpose::Nonces, 0),
             secrets: Random::new(seed, Purpose::Nonces, 1),
@@ -184,12 +187,32 @@ impl<M> Connections<M> {
 
     fn identity(&self, me: usize) -> ChannelConfig {
         let replica = ReplicaId(me as u16);
-        let speaks_for = if me >= self.clients {
-            LocalEnd::Client(ClientId(me as u128))
-        } else {
-            LocalEnd::Replica(Arc::new(Identity(replica)))
-        };
-        self.end(speaks_for)
+        match self.versions.get(me) {
+            Some(versions) => {
+                let end = self.end(LocalEnd::Replica(Arc::new(Identity(replica))));
+                ChannelConfig { versions: *versions, ..end }
+            }
+            None => self.end(LocalEnd::Client(ClientId(me as u128))),
+        }
+    }
+
+    /// Sets the newest wire version that a replica speaks in its next connections.
+    pub(super) fn speak(&mut self, replica: usize, newest: u8) {
+        self.versions[replica] = Versions::up_to(newest);
+    }
+
+    /// Returns the wire versions of the established connections between replicas, with the number of connections.
+    pub(super) fn wire_versions(&self) -> BTreeMap<u8, usize> {
+        let mut counts = BTreeMap::new();
+        let of_replicas = self.open.range(..(self.clients, 0)).filter(|((_, high), _)| *high < self.clients);
+        for (_, connection) in of_replicas.filter(|(_, connection)| connection.is_established == [true; 2]) {
+            let half = connection.halves[0].and_then(|id| self.halves.get(&id));
+            let agreed = half.and_then(|half| half.machine.agreed());
+            if let Some(agreed) = agreed {
+                *counts.entry(agreed.version).or_default() += 1;
+            }
+        }
+        counts
     }
 
     fn end(&self, me: LocalEnd) -> ChannelConfig {
@@ -200,6 +223,7 @@ impl<M> Connections<M> {
             me,
             verifier: Arc::new(Identity(ReplicaId(0))),
             parameters: Parameters::default(),
+            versions: Versions::up_to(self.wire.settings.links.newest_wire_version),
             key_update_records: self.wire.settings.links.key_update_records,
             // Every connection has a full handshake, so that sessions kept by one run cannot change the packets of the
             // next.

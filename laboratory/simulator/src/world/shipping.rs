@@ -7,6 +7,7 @@ use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
 use quorate_types::{Lane, Time};
+use std::collections::BTreeMap;
 
 /// Transport state of each pair of endpoints.
 pub(super) struct Pairs<M> {
@@ -84,6 +85,11 @@ impl<P: Protocol> World<'_, P> {
 
     pub(super) fn is_dead(&self, end: usize) -> bool {
         self.nodes.get(end).is_some_and(|node| !node.alive)
+    }
+
+    /// Returns the number of established connections between replicas, by wire version.
+    pub fn wire_versions(&self) -> BTreeMap<u8, usize> {
+        self.connections.wire_versions()
     }
 
     /// Returns the number of messages dropped because a stream's queue was full.

@@ -33,7 +33,10 @@ impl Trouble {
     /// Returns whether a crashed replica restarts.
     pub fn restarts(&self) -> bool {
         !self.strikes.is_empty()
-            || self.changes.iter().any(|(_, change)| matches!(change, Change::Down(..) | Change::LoseDisk(..)))
+            || self
+                .changes
+                .iter()
+                .any(|(_, change)| matches!(change, Change::Down(..) | Change::Upgrade(..) | Change::LoseDisk(..)))
     }
 }
 
@@ -75,6 +78,10 @@ impl<P: Protocol> World<'_, P> {
         match change {
             Change::Crash(replica) => self.crash(replica, None),
             Change::Down(replica, leaves, returns) => self.go_down(replica, leaves, returns),
+            Change::Upgrade(replica, version, returns) => {
+                self.connections.speak(replica, version);
+                self.go_down(replica, Leaves::Written, returns);
+            }
             Change::LoseDisk(replica, returns) => {
                 let leaves = if self.may_lose_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
                 self.go_down(replica, leaves, returns);

@@ -17,7 +17,7 @@ mod serve;
 
 pub use router::{Route, Router};
 
-use crate::channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
+use crate::channels::{Agreed, ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use crate::transports::carrier::{Association, Carrier, TransportProfile};
 use crate::transports::config::WireSettings;
 use crate::transports::endpoint::{Endpoint, Endpoints, Listening};
@@ -287,6 +287,10 @@ impl Transport for DatagramTransport {
 
     fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
         self.links.of_replicas(|link| link.machine.repairs().round_trip)
+    }
+
+    fn agreed(&self) -> Vec<(ReplicaId, Agreed)> {
+        self.links.of_replicas(|link| link.machine.agreed().cloned())
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {

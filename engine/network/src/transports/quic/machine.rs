@@ -9,8 +9,8 @@ use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
 use crate::channels::envelope::Challenges;
 use crate::channels::tls::{Shared, name_of};
 use crate::channels::{
-    Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
-    Repairs, Side,
+    Agreed, Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel,
+    RemoteIdentity, Repairs, Side,
 };
 use crate::transports::config::WireSettings;
 use crate::transports::framing::FrameBuffer;
@@ -567,6 +567,10 @@ impl Machine for QuicMachine {
 
     fn remote(&self) -> Option<RemoteIdentity> {
         self.remote
+    }
+
+    fn agreed(&self) -> Option<&Agreed> {
+        self.inner.as_ref()?.agreed()
     }
 
     fn unsent_bytes(&self) -> usize {

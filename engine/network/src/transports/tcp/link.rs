@@ -1,7 +1,7 @@
 //! One TCP stream with its channel and its queues.
 
 use super::sockets::Protocol;
-use crate::channels::Channel;
+use crate::channels::{Agreed, Channel};
 use crate::transports::error::LinkError;
 use crate::transports::framing::FrameBuffer;
 use crate::transports::links::{LinkState, Linked, Phase, Stuck};
@@ -117,6 +117,11 @@ fn fits(waiting: usize, frame: &Bytes, max_bytes: usize) -> bool {
 }
 
 impl Link {
+    /// Returns the wire version of the link and the remote's release, once they are agreed on.
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.channel.agreed()
+    }
+
     fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
         let has_room = fits(self.queue.bytes(), &frame, max_bytes);
         if has_room {

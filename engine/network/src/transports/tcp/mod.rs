@@ -12,7 +12,7 @@ mod serve;
 mod sockets;
 mod waiting;
 
-use crate::channels::{Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
+use crate::channels::{Agreed, Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
 use crate::transports::carrier::{Carrier, TransportProfile};
 use crate::transports::config::{TcpConfig, WireSettings};
 use crate::transports::error::{LinkError, Refusal, SetupError};
@@ -266,6 +266,10 @@ impl Transport for TcpTransport {
 
     fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
         self.links.of_replicas(|link| self.protocol.round_trip(&link.socket))
+    }
+
+    fn agreed(&self) -> Vec<(ReplicaId, Agreed)> {
+        self.links.of_replicas(|link| link.agreed().cloned())
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
