@@ -345,6 +345,11 @@ impl Executor {
         self.own_state().encode_snapshot()
     }
 
+    /// Returns the application's state in canonical form, without sessions and history.
+    pub fn application_state(&mut self) -> Bytes {
+        self.application.snapshot()
+    }
+
     /// Restores a snapshot of the same cluster and application. On an error nothing changes. Never panics on invalid
     /// bytes. The caller verifies that the state is the agreed one, by a certificate of the snapshot's digest.
     pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {

@@ -95,6 +95,12 @@ macro_rules! shared_settings {
             #[schemars(extend("x-cluster" = true, "x-client" = true))]
             #[serde(default)]
             application: quorate_applications::ApplicationKind,
+            /// Digest of the state with which the application begins, in hexadecimal. `quorate snapshot restore` writes
+            /// it, and that state to the file `initial.state` in the directory of each replica. Absent: the application
+            /// begins empty.
+            #[schemars(with = "Option<String>", extend("x-cluster" = true))]
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            initial_state: Option<quorate_types::Digest>,
             /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for
             /// measurements.
             #[schemars(extend("x-cluster" = true, "x-client" = true))]

@@ -9,6 +9,7 @@ use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::host::{Host, Orders, Requests, RunningNode};
+use crate::initial_state::{self, InitialState, InitialStateError};
 use crate::laboratory::{self, ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
@@ -101,6 +102,7 @@ pub(crate) fn assemble(
     config.validate()?;
     let committee = config.committee()?;
     let LoadedKeys { identity_key, identities, crypto, for_clients } = load_keys(config, &committee, keys, shared)?;
+    let initial = initial_state::load(config.initial_state, home)?;
     let identity = Identity { epoch: committee.epoch, replica: config.replica };
     // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
@@ -143,7 +145,7 @@ pub(crate) fn assemble(
         journal,
         mark,
         states,
-        executor: executor(config, &committee),
+        executor: executor(config, &committee, initial)?,
         desk: desk(config, committee.cluster, for_clients.mac_keys, shared, salt)?,
         writer: ReplyWriter::new(ReplySender::new(for_clients.authenticator)),
         observer,
@@ -275,7 +277,11 @@ fn load_keys(
     Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { mac_keys, authenticator } })
 }
 
-fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
+fn executor(
+    config: &NodeConfig,
+    committee: &Committee,
+    initial: Option<InitialState>,
+) -> Result<Executor, InitialStateError> {
     let consensus = &config.consensus;
     let rule = CheckpointRule::new(consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
     let account = CpuAccount::current().unwrap_or_default();
@@ -284,8 +290,8 @@ fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
         on_helper: Arc::new(move || Box::new(account.enter())),
         ..Parallelism::of(config.execution_threads)
     };
-    let application = config.application.make();
-    Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism)
+    let application = initial_state::application(config.application, initial)?;
+    Ok(Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism))
 }
 
 /// Builds the replica and its host for any protocol.

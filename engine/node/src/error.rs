@@ -1,6 +1,7 @@
 //! Errors that prevent a node from starting or stop it.
 
 use crate::config_file::{ConfigFault, ConfigFileError};
+use crate::initial_state::InitialStateError;
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
 use quorate_applications::{ApplicationPanic, RestoreError};
 use quorate_consensus::Halt;
@@ -128,6 +129,8 @@ pub enum NodeError {
         list(.differences))]
     OtherGenesis { replica: ReplicaId, source: Box<JournalError>, differences: Vec<Difference> },
     #[error(transparent)]
+    InitialState(#[from] InitialStateError),
+    #[error(transparent)]
     Transport(#[from] SetupError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -199,11 +202,11 @@ impl NodeError {
     /// Returns whether the caller's input, including files, is at fault, rather than an event at run time.
     pub fn is_wrong_call(&self) -> bool {
         use NodeError::{
-            Config, ConfigFile, Crypto, HostName, Journal, KeyFile, NotEmpty, Place, PlaceTaken, Ports, PortsOf,
-            Testnet,
+            Config, ConfigFile, Crypto, HostName, InitialState, Journal, KeyFile, NotEmpty, Place, PlaceTaken, Ports,
+            PortsOf, Testnet,
         };
         matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
-            || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
+            || matches!(self, HostName(_) | InitialState(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
             || matches!(self, Journal { source: JournalError::NotADirectory { .. }, .. })
             || matches!(self, Place { source, .. } if quorate_types::files::is_named_wrongly(source))
     }

@@ -25,6 +25,7 @@ mod embedded;
 pub mod error;
 mod finish;
 mod host;
+pub mod initial_state;
 pub mod interrupt;
 #[cfg(feature = "laboratory")]
 pub mod laboratory;

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 /// Maximum committee size for which members are shown with a short tag each.
 const MAX_TAGGED_MEMBERS: usize = 7;
+/// Key of the digest of the initial state.
+const INITIAL_STATE: &str = "initial_state";
 
 impl NodeConfig {
     /// Returns the values that clients compare with their configurations.
@@ -25,6 +27,8 @@ impl NodeConfig {
     pub fn parameters(&self) -> Parameters {
         let tree = self.resolved();
         let compared = keys::<NodeConfig>().iter().filter(|key| key.mark("x-cluster") == Some(&Value::Bool(true)));
+        // Replicas of versions without this key compare the others with it.
+        let compared = compared.filter(|key| key.path != INITIAL_STATE || self.initial_state.is_some());
         Parameters::new(compared.map(|key| (key.path.clone(), text(at(&tree, &key.path)))))
     }
 
@@ -37,6 +41,9 @@ impl NodeConfig {
         let admitted = if self.clients.certifier.is_empty() { "any or listed" } else { "certified" };
         tree["clients"]["admitted"] = admitted.into();
         tree["clients"]["certifier"] = self.clients.certifier.to_lowercase().into();
+        if let Some(digest) = &self.initial_state {
+            tree[INITIAL_STATE] = digest.to_hex()[..16].into();
+        }
         tree["members"] = json!({
             "identity_key": digests(self.members.iter().map(|member| &member.identity_key)),
             "voting_key": digests(self.members.iter().map(|member| &member.voting_key)),

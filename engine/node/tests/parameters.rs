@@ -14,6 +14,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("", "client_authentication", "\"none\""),
     ("", "reply_authentication", "\"signature\""),
     ("", "application", "\"log\""),
+    ("", "initial_state", "\"0707070707070707070707070707070707070707070707070707070707070707\""),
     ("", "reply", "\"none\""),
     ("clients", "admitted", "\"certified\"\ncertifier = \"00\""),
     ("clients", "certifier", "\"00\""),

@@ -2,6 +2,7 @@
 //! either this one or one started by this process; 101 for a panic; 128 plus the signal's number if a signal ended the
 //! run.
 
+use crate::backup::BackupError;
 use crate::inspection::InspectError;
 use crate::replicas::StatusError;
 use quorate_client::config::ConfigError;
@@ -85,6 +86,7 @@ pub fn kind(error: &(dyn Error + 'static)) -> Kind {
         || error.downcast_ref().is_some_and(StatusError::is_wrong_call)
         || error.downcast_ref().is_some_and(NodeError::is_wrong_call)
         || error.downcast_ref().is_some_and(InspectError::is_wrong_call)
+        || error.downcast_ref().is_some_and(BackupError::is_wrong_call)
         || matches!(
             error.downcast_ref(),
             Some(ClientError::PayloadTooLarge(_) | ClientError::Connect(ConnectError::Config(_)))

@@ -4,6 +4,7 @@
 //! code for misbehaviour. `quorate` offers the same commands in addition to the laboratory's. [`inspection`] reads a
 //! replica's files.
 
+pub mod backup;
 pub mod client;
 pub mod failure;
 pub mod health;
@@ -21,6 +22,7 @@ pub mod rolling;
 pub mod setting_flags;
 pub mod shell;
 pub mod skew;
+pub mod snapshot;
 pub mod standstill;
 pub mod status;
 pub mod testnet;

@@ -8,10 +8,11 @@ use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::restart::RestartArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
+use quorate_operator::snapshot::SnapshotCommand;
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
 use quorate_operator::{
-    Outcome, client, failure, health, inspect, keys, node, output, restart, shell, status, testnet,
+    Outcome, client, failure, health, inspect, keys, node, output, restart, shell, snapshot, status, testnet,
 };
 use std::process::ExitCode;
 
@@ -48,6 +49,9 @@ enum Command {
     /// Ask a replica whether it is healthy or ready, for health checks in containers.
     #[command(after_help = health::EXIT_STATUS)]
     Health(HealthArgs),
+    /// Save a certified state of a cluster, verify it without the cluster, and begin a new cluster with it.
+    #[command(subcommand, after_help = snapshot::EXIT_STATUS)]
+    Snapshot(SnapshotCommand),
     /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
     #[command(after_help = restart::EXIT_STATUS)]
     Restart(Box<RestartArgs>),
@@ -80,6 +84,7 @@ fn run(command: Command) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
+        Command::Snapshot(command) => snapshot::run(command, &PROGRAM),
         Command::Restart(arguments) => restart::run(*arguments, &PROGRAM),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
         Command::Keys(arguments) => keys::run(arguments),

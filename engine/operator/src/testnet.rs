@@ -70,6 +70,14 @@ pub struct ClusterArgs {
     settings: ReplicaFlags,
 }
 
+impl ClusterArgs {
+    /// Returns the settings of all replicas, the number of replicas, and the first port.
+    pub(crate) fn into_parts(self, hosts: &[String]) -> Result<(NodeConfig, usize, u16), Box<dyn Error>> {
+        let ClusterArgs { replicas, base_port, settings: ReplicaFlags(template) } = self;
+        Ok((template, count(replicas, hosts)?.unwrap_or(DEFAULT_REPLICAS), base_port))
+    }
+}
+
 /// Name of the binary, and of its command that runs a replica.
 pub struct Program {
     pub name: &'static str,
@@ -103,8 +111,7 @@ pub struct Testnet<'a> {
 /// If the flags are invalid, or the files cannot be written.
 pub fn run(arguments: TestnetArgs<ClusterArgs>, program: &Program) -> Outcome {
     let TestnetArgs { dir, kubernetes, cluster, hosts, client_keys, admitted_clients } = arguments;
-    let ClusterArgs { replicas, base_port, settings: ReplicaFlags(template) } = cluster;
-    let replicas = count(replicas, &hosts)?.unwrap_or(DEFAULT_REPLICAS);
+    let (template, replicas, base_port) = cluster.into_parts(&hosts)?;
     let (dir, hosts) = destination(dir, kubernetes, &hosts);
     write(&Testnet { template, replicas, base_port, hosts, client_keys, admitted_clients }, &dir, program)
 }

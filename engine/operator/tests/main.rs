@@ -1,5 +1,6 @@
 //! Tests that `quorate-node` has everything needed to run a cluster.
 
+mod backup;
 mod foreign_text;
 mod genesis;
 mod kubernetes;
@@ -26,8 +27,9 @@ mod terms;
 mod watch;
 
 const REPLICAS: u16 = 4;
-/// A replica has a port for peers, one for clients, one for operators and one for monitors.
-const PORTS: u16 = 4 * REPLICAS;
+/// A replica has a port for peers, one for clients, one for operators and one for monitors. The largest cluster has seven
+/// replicas.
+const PORTS: u16 = 4 * 7;
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate-node"));

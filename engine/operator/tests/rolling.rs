@@ -175,7 +175,7 @@ fn a_restarted_replica_keeps_its_flags() {
 }
 
 /// Replicas that were started by a command under test, which are killed on drop.
-struct Strays<'a>(&'a Net);
+pub struct Strays<'a>(pub &'a Net);
 
 impl Strays<'_> {
     fn journal(&self, replica: u16) -> PathBuf {
@@ -187,7 +187,7 @@ impl Strays<'_> {
     }
 
     fn signal_all(&self, signal: i32) {
-        for process in self.processes().into_iter().flatten() {
+        for process in (0..7).filter_map(|replica| holder(&self.journal(replica))) {
             // SAFETY: takes integers; the process has a journal of this test open.
             unsafe { libc::kill(process as libc::pid_t, signal) };
         }
@@ -205,14 +205,14 @@ fn config(net: &Net) -> ClientConfig {
 }
 
 /// Clients that write keys of their own, one after the other.
-struct Load {
+pub struct Load {
     ends: Arc<AtomicBool>,
     acknowledged: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<BTreeMap<String, Instant>>>,
 }
 
 impl Load {
-    fn start(net: &Net) -> Load {
+    pub fn start(net: &Net) -> Load {
         let (ends, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let thread = |client: usize| {
             let (ends, count, config) = (ends.clone(), acknowledged.clone(), config(net));
@@ -238,7 +238,7 @@ impl Load {
     }
 
     /// Waits until more commands are acknowledged.
-    fn await_more(&self) {
+    pub fn await_more(&self) {
         let (begun, goal) = (Instant::now(), self.acknowledged.load(Ordering::SeqCst) + 10 * CLIENTS);
         while self.acknowledged.load(Ordering::SeqCst) < goal {
             assert!(begun.elapsed() < HANG, "the load does not go on");
@@ -247,7 +247,7 @@ impl Load {
     }
 
     /// Returns the acknowledged keys, and the time of each acknowledgement, ascending.
-    fn finish(self) -> (BTreeSet<String>, Vec<Instant>) {
+    pub fn finish(self) -> (BTreeSet<String>, Vec<Instant>) {
         self.ends.store(true, Ordering::SeqCst);
         let written: Vec<_> = self.threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
         let mut times: Vec<Instant> = written.iter().flat_map(|of| of.values().copied()).collect();
@@ -262,12 +262,17 @@ fn longest_gap(times: &[Instant]) -> (Duration, Instant) {
     gaps.max_by_key(|(gap, _)| *gap).expect("there are acknowledgements")
 }
 
-/// Reads all keys back, and compares the replicas' histories.
+/// Reads all keys back, and compares the replicas.
 fn judge(net: &Net, acknowledged: &BTreeSet<String>) {
     let listing = succeeds(&["client", "--dir", net.dir(), "scan", "--prefix", "load-"]);
     let found: BTreeMap<&str, &str> = listing.lines().filter_map(|line| line.split_once('\t')).collect();
     let lost: Vec<&String> = acknowledged.iter().filter(|key| found.get(key.as_str()) != Some(&key.as_str())).collect();
     assert!(lost.is_empty(), "{} of {} acknowledged keys are lost: {lost:?}", lost.len(), acknowledged.len());
+    agree(net, REPLICAS);
+}
+
+/// Waits until all replicas have the same height, and compares their histories.
+pub fn agree(net: &Net, replicas: u16) {
     let mut probe = StatusProbe::connect(&config(net)).expect("a probe");
     let begun = Instant::now();
     loop {
@@ -275,7 +280,7 @@ fn judge(net: &Net, acknowledged: &BTreeSet<String>) {
         let histories: Vec<_> = answers.into_iter().flatten().map(|of| (of.replica, of.history)).collect();
         let common = compare_histories(&histories).expect("all replicas have executed the same");
         let last = |(_, history): &(ReplicaId, Vec<(Height, _)>)| history.last().map(|(height, _)| *height);
-        if histories.len() == usize::from(REPLICAS) && histories.iter().all(|of| last(of) == Some(common)) {
+        if histories.len() == usize::from(replicas) && histories.iter().all(|of| last(of) == Some(common)) {
             assert!(common > Height(0));
             return;
         }
@@ -289,7 +294,7 @@ fn restart(net: &Net) {
 }
 
 /// Starts a cluster, and waits until a restart is allowed.
-fn started(net: &mut Net) {
+pub fn started(net: &mut Net) {
     net.start(0..REPLICAS);
     succeeds(&["client", "--dir", net.dir(), "put", "greeting", "hello"]);
     let begun = Instant::now();

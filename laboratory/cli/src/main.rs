@@ -37,6 +37,7 @@ use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
 use quorate_operator::restart::{self, RestartArgs};
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
+use quorate_operator::snapshot::{self, SnapshotCommand};
 use quorate_operator::status::{self, StatusArgs};
 use quorate_operator::testnet::TestnetArgs;
 use quorate_operator::{Outcome, inspect, keys, node, output};
@@ -108,6 +109,9 @@ enum Command {
     /// Ask a replica whether it is healthy or ready, for health checks in containers.
     #[command(after_help = health::EXIT_STATUS)]
     Health(HealthArgs),
+    /// Save a certified state of a cluster, verify it without the cluster, and begin a new cluster with it.
+    #[command(subcommand, after_help = snapshot::EXIT_STATUS)]
+    Snapshot(SnapshotCommand),
     /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
     #[command(after_help = restart::EXIT_STATUS)]
     Restart(Box<RestartArgs>),
@@ -173,7 +177,8 @@ impl Command {
             | Command::Testnet(_)
             | Command::Node(_)
             | Command::Inspect(_) => false,
-            Command::Status(_) | Command::Health(_) | Command::Restart(_) | Command::Keys(_) => false,
+            Command::Status(_) | Command::Health(_) | Command::Restart(_) => false,
+            Command::Snapshot(_) | Command::Keys(_) => false,
             Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -203,6 +208,7 @@ fn run(command: Command) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
+        Command::Snapshot(command) => snapshot::run(command, &testnet::PROGRAM),
         Command::Restart(arguments) => restart::run(*arguments, &testnet::PROGRAM),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),

@@ -4,6 +4,7 @@ use super::InspectResult;
 use super::certificates::{Certificates, caveat, shown};
 use super::chain::Chain;
 use super::check::of_voids;
+use super::collector::Collector;
 use super::export::{Ending, Writer};
 use super::fault::Fault;
 use super::place::Place;
@@ -325,6 +326,12 @@ impl<'a> Audit<'a> {
             })
         });
         self.broken = !self.demand(id, committed);
+    }
+
+    /// Collects the executed blocks for a snapshot of the cluster.
+    pub fn collecting(mut self, collector: Collector) -> Audit<'a> {
+        self.states.collect(collector);
+        self
     }
 
     /// Takes the writer, so that the export gets no further blocks.

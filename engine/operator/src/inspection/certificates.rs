@@ -80,7 +80,7 @@ impl<'a> Certificates<'a> {
 }
 
 /// Returns why certificates of a scheme prove less than a reader may assume.
-pub(super) fn caveat(scheme: SchemeKind) -> Option<String> {
+pub(crate) fn caveat(scheme: SchemeKind) -> Option<String> {
     let profile = scheme.profile();
     if !profile.unforgeable {
         return Some(format!("the scheme is {scheme}: certificates prove nothing"));

@@ -6,9 +6,11 @@
 //! the time.
 
 mod audit;
+pub(crate) mod capture;
 mod certificates;
 mod chain;
 pub mod check;
+pub(crate) mod collector;
 mod export;
 mod fault;
 mod overview;
@@ -18,6 +20,7 @@ mod states;
 mod table;
 
 pub use audit::Verification;
+pub(crate) use certificates::caveat;
 pub use export::{Exported, FORMAT as EXPORT_FORMAT};
 pub use fault::Fault;
 pub use overview::{KindSummary, Memory, Said, Torn};
@@ -27,10 +30,11 @@ use audit::Audit;
 use clap::Args;
 use export::Writer;
 use overview::Overview;
-use place::Place;
+pub(crate) use place::Place;
 use quorate_crypto::CryptoError;
 use quorate_node::ConfigFault;
 use quorate_node::config_file::ConfigFileError;
+use quorate_node::initial_state::InitialStateError;
 use quorate_storage::{Inspection, JournalError};
 use quorate_types::files::{DEFAULT_MODE, Replacement};
 use serde::Serialize;
@@ -85,6 +89,8 @@ pub enum InspectError {
     )]
     InMemory(PathBuf),
     #[error(transparent)]
+    InitialState(#[from] InitialStateError),
+    #[error(transparent)]
     Journal(#[from] JournalError),
     #[error("cannot list {path}: {source}; grant this user read access")]
     Snapshots { path: PathBuf, source: io::Error },
@@ -104,8 +110,8 @@ pub enum InspectError {
 impl InspectError {
     /// Returns whether the caller's input is unusable, rather than the inspection failing.
     pub fn is_wrong_call(&self) -> bool {
-        use InspectError::{Config, ConfigFile, Crypto, Export, InMemory, Unreadable};
-        matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | Unreadable { .. })
+        use InspectError::{Config, ConfigFile, Crypto, Export, InMemory, InitialState, Unreadable};
+        matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | InitialState(_) | Unreadable { .. })
             || matches!(self, Export { source, .. } if quorate_types::files::is_named_wrongly(source))
     }
 }
@@ -211,18 +217,7 @@ pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, Inspect
         overview: Overview::new(&place),
         audit: audits.then(|| Audit::new(&place, arguments.export.as_deref().map(|path| Writer::create(path, &place)))),
     };
-    let visit = |reading: &mut Reading<'_>, id, bytes: &[u8]| {
-        let record = overview::decode(bytes);
-        reading.overview.take(id, bytes, &record);
-        if let (Some(audit), Ok(record)) = (&mut reading.audit, record) {
-            audit.take(id, record);
-        }
-    };
-    let (reading, found) = match place.journal.is_dir() {
-        true => quorate_storage::read(&place.journal, begin, visit)?,
-        false => (begin(), place::nothing()),
-    };
-    let Reading { overview, audit } = reading;
+    let (Reading { overview, audit }, found) = read_all(&place, begin)?;
     let mut result = overview.finish(&place, &found, repair)?;
     if let Some(mut audit) = audit {
         let writer = audit.take_writer();
@@ -233,6 +228,21 @@ pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, Inspect
         result.verification = Some(verification);
     }
     Ok(result)
+}
+
+/// Reads the journal of a directory.
+fn read_all<'a>(place: &'a Place, begin: impl Fn() -> Reading<'a>) -> Result<(Reading<'a>, Inspection), InspectError> {
+    let visit = |reading: &mut Reading<'_>, id, bytes: &[u8]| {
+        let record = overview::decode(bytes);
+        reading.overview.take(id, bytes, &record);
+        if let (Some(audit), Ok(record)) = (&mut reading.audit, record) {
+            audit.take(id, record);
+        }
+    };
+    match place.journal.is_dir() {
+        true => Ok(quorate_storage::read(&place.journal, begin, visit)?),
+        false => Ok((begin(), place::nothing())),
+    }
 }
 
 fn repair(place: &Place) -> Result<RepairResult, InspectError> {

@@ -4,6 +4,7 @@ use super::InspectError;
 use quorate_crypto::Keyring;
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
+use quorate_node::initial_state::{self, InitialState};
 use quorate_node::snapshots::SnapshotFiles;
 use quorate_node::{JournalKind, durability};
 use quorate_storage::{Identity, Inspection};
@@ -14,12 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Configuration of a directory, and the paths of its parts.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub home: PathBuf,
     pub config: NodeConfig,
     pub committee: Committee,
     pub keyring: Keyring,
     pub journal: PathBuf,
+    /// State with which the application begins, if not empty.
+    pub initial: Option<InitialState>,
 }
 
 impl Place {
@@ -31,7 +34,10 @@ impl Place {
         let committee = config.committee()?;
         let keyring = Keyring::new(config.scheme, &committee)?;
         let journal = home.join(&config.journal.directory);
-        Ok(Place { home: home.to_owned(), config, committee, keyring, journal })
+        let initial = initial_state::load(config.initial_state, home)?;
+        // Whether it can be restored.
+        initial_state::application(config.application, initial.clone())?;
+        Ok(Place { home: home.to_owned(), config, committee, keyring, journal, initial })
     }
 
     /// Returns the identity required of the journal.

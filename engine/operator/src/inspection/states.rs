@@ -1,10 +1,12 @@
 //! Re-executes a journal, and compares the states with the certified checkpoints.
 
 use super::chain::Committed;
+use super::collector::{Base, Collector, Proof};
 use super::place::Place;
 use quorate_applications::{Checkpoint, CheckpointRule, Executor, Reply};
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_node::HostError;
+use quorate_node::initial_state;
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Subject, Wire};
 use std::collections::BTreeMap;
@@ -49,6 +51,8 @@ pub(super) struct States<'a> {
     vouched: BTreeMap<Height, (u64, Certificate)>,
     replies: Vec<Reply>,
     has_begun: bool,
+    /// Collects the executed blocks, if a snapshot of the cluster is made.
+    collector: Option<Collector>,
 }
 
 impl<'a> States<'a> {
@@ -67,12 +71,37 @@ impl<'a> States<'a> {
             vouched: BTreeMap::new(),
             replies: Vec::new(),
             has_begun: false,
+            collector: None,
         }
     }
 
     fn fresh(&self) -> Executor {
-        let application = self.place.config.application.make();
+        let application = initial_state::application(self.place.config.application, self.place.initial.clone());
+        let application = application.expect("it was restored when the directory was opened");
         Executor::new(application, &self.place.committee.epoch).with_checkpoints(self.rule)
+    }
+
+    pub fn collect(&mut self, collector: Collector) {
+        self.collector = Some(collector);
+    }
+
+    pub fn take_collector(&mut self) -> Option<Collector> {
+        self.collector.take()
+    }
+
+    fn begin_collection(&mut self, base: impl FnOnce() -> Base) {
+        if let Some(collector) = &mut self.collector {
+            collector.begin(base());
+        }
+    }
+
+    /// Returns the last checkpoint of the history that a quorum has certified.
+    pub fn last_proof(&self) -> Option<Proof> {
+        let vouched = self.vouched.get(&self.proven()?)?;
+        match &self.reached.get(&vouched.1.subject.height)?.opening {
+            Opening::History { frontier, .. } => Some((vouched.1.clone(), frontier.clone())),
+            Opening::State => None,
+        }
     }
 
     /// Begins execution after the block at this height.
@@ -80,6 +109,7 @@ impl<'a> States<'a> {
         self.snapshot = self.read_snapshot();
         if height == Height(0) {
             self.executor = Some(self.fresh());
+            self.begin_collection(|| Base::Initial);
             return;
         }
         self.executor = None;
@@ -93,6 +123,7 @@ impl<'a> States<'a> {
             if let Some(certificate) = &snapshot.certificate {
                 self.judge_snapshot(snapshot.height, certificate, &snapshot.state);
             }
+            self.begin_collection(|| base_of(snapshot));
         }
     }
 
@@ -147,6 +178,7 @@ impl<'a> States<'a> {
             (!std::mem::replace(&mut self.has_begun, true)).then(|| (executor.state_digest(), executor.time_ms()));
         self.replies.clear();
         executor.execute((&*committed.block).into(), &committed.bundles, &mut self.replies);
+        self.collector.iter_mut().for_each(|collector| collector.take(committed));
         if self.rule.is_checkpoint(height) {
             let frontier = frontier();
             let Checkpoint { digest, kept } = executor.checkpoint(frontier.digest(), || encode(&frontier)).run();
@@ -168,6 +200,7 @@ impl<'a> States<'a> {
                     .push(format!("the snapshot at height {height} differs from the state that the journal leads to"));
             } else if let Some(certificate) = &snapshot.certificate {
                 self.judge_snapshot(height, certificate, &snapshot.state);
+                self.begin_collection(|| base_of(snapshot));
             } else {
                 self.snapshots_compared += 1;
             }
@@ -223,6 +256,13 @@ impl<'a> States<'a> {
         vouched
             .filter_map(|(height, (_, certificate))| Some((certificate, &self.reached.get(height)?.opening)))
             .collect()
+    }
+}
+
+fn base_of(Snapshot { height, certificate, state }: Snapshot) -> Base {
+    match certificate {
+        Some(certificate) => Base::State { certificate: Box::new(certificate), state },
+        None => Base::Unproven(height),
     }
 }
 

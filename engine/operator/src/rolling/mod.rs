@@ -96,8 +96,8 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::NoSpare { replicas, quorum } => write!(
                 f,
-                "the cluster has {replicas} replicas and needs {quorum}, so it stops while one restarts; help: stop and \
-                 start it yourself"
+                "the cluster has {replicas} replicas and needs {quorum}, so it stops while one restarts; help: stop \
+                 and start it yourself"
             ),
             Refusal::Unhealthy { replica, why } => write!(f, "replica {replica} {why}; help: repair it first"),
             Refusal::Standstill(why) => write!(f, "the cluster {why}; help: repair that first"),
