@@ -152,6 +152,7 @@ pub(crate) fn assemble(
         versions: Versions::up_to(config.links.newest_wire_version),
         settings: config.settings(),
         payload_path: config.reproduction().payload_path,
+        min_free_bytes: config.journal.min_free_bytes,
         slot_timeout: config.consensus.protocol.has_slots().then(|| config.consensus.view_timeout()),
     };
     let Requests { orders, reloads, .. } = requests.clone();

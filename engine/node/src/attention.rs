@@ -1,15 +1,10 @@
 //! Problems of a replica that need an operator's attention.
 
 use crate::host::Host;
-use crate::measure;
 use crate::observer::disagreement;
 use crate::progress::STANDSTILL;
 use quorate_consensus::{Evidence, Protocol};
 use quorate_types::{Digest, Height, ReplicaId};
-
-/// Free disk space below which the disk needs attention: a journal grows by segments of 16 MiB, and a new state is
-/// written before the old one is removed.
-const MIN_FREE_BYTES: u64 = 512 << 20;
 
 /// Describes the bundles that were treated as void.
 fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
@@ -91,10 +86,7 @@ impl<P: Protocol> Host<P> {
         attention.extend(voided(self.replica.parts().store.absence.executed()));
         attention.extend(self.evidence(true).map(|evidence| format!("holds proof against a replica: {evidence}")));
         attention.extend(self.evidence(false).map(Evidence::hearsay));
-        let free = devices.directory.as_deref().and_then(measure::free_bytes);
-        if let Some(free) = free.filter(|free| *free < MIN_FREE_BYTES) {
-            attention.push(format!("the disk has {} MiB left", free >> 20));
-        }
+        attention.extend(self.free_space.attention(devices.min_free_bytes));
         attention
     }
 }

@@ -5,6 +5,7 @@ use crate::client_rules::ClientRules;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
+use crate::log_level::LogLevel;
 use crate::recording::RecordingConfig;
 use crate::reproduction::Reproduction;
 use quorate_applications::MAX_EXECUTION_THREADS;
@@ -80,6 +81,10 @@ shared_settings! {
         /// directory. Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub passphrase_file: Option<PathBuf>,
+        /// Minimum levels to log, by target, as for `--log-level`, which overrides them until SIGHUP. Absent: the flag, or
+        /// `info`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub log_level: Option<LogLevel>,
         /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
         /// `0.0.0.0:port`.
         #[schemars(with = "Option<String>")]

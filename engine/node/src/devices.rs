@@ -107,6 +107,8 @@ pub(crate) struct Devices<M: Message> {
     replies: Vec<Reply>,
     /// Client bundles refused by the replica, in order of arrival.
     pub refused: Vec<(Digest, Refusal)>,
+    /// Free space of the disk below which the replica stops, in bytes.
+    pub min_free_bytes: u64,
 }
 
 /// Starting point of a replica that restarts from a snapshot.
@@ -148,6 +150,7 @@ pub(crate) struct Fittings {
     pub payload_path: PayloadPath,
     /// The view timeout, if a view has many proposals.
     pub slot_timeout: Option<Duration>,
+    pub min_free_bytes: u64,
 }
 
 impl<M: Message> Devices<M> {
@@ -174,6 +177,7 @@ impl<M: Message> Devices<M> {
             settings,
             payload_path,
             slot_timeout,
+            min_free_bytes,
         } = fittings;
         let waker = wakeup.waker();
         journal.set_waker(waker.clone());
@@ -221,6 +225,7 @@ impl<M: Message> Devices<M> {
             records: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             replies: Vec::new(),
             refused: Vec::new(),
+            min_free_bytes,
         }
     }
 

@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 pub const JOURNAL_DIRECTORY: &str = "journal";
 /// Default for the bytes of records after which the state is written, so that the journal can be truncated.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
+/// Default free space of the disk below which the replica stops: a segment.
+pub const DEFAULT_MIN_FREE_BYTES: u64 = DEFAULT_SEGMENT_BYTES;
 /// Bytes of a segment in addition to its largest record: headers, padding, and the framing of a bundle.
 const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
 /// At most one byte in this many of a segment is overhead.
@@ -43,6 +45,9 @@ pub struct JournalConfig {
     pub segment_bytes: u64,
     /// Maximum bytes of all segments together; the replica stops when the journal is full. At most 1 PiB.
     pub capacity_bytes: u64,
+    /// Free space of the disk, in bytes, below which the replica stops in order, with exit status 3. 0: it stops when the
+    /// disk is full.
+    pub min_free_bytes: u64,
     /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind.
     pub waiting_bytes: usize,
     /// Bytes of records after which the state is written to a file, so that the journal can be truncated; at most a
@@ -59,6 +64,7 @@ impl Default for JournalConfig {
             directory: JOURNAL_DIRECTORY.into(),
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             capacity_bytes: DEFAULT_CAPACITY_BYTES,
+            min_free_bytes: DEFAULT_MIN_FREE_BYTES,
             waiting_bytes: DEFAULT_WAITING_BYTES,
             snapshot_bytes: DEFAULT_SNAPSHOT_BYTES,
         }

@@ -21,6 +21,12 @@ use thiserror::Error;
 pub enum HostError {
     #[error("the network cannot be polled: {0}")]
     Network(#[from] io::Error),
+    #[error(
+        "only {} MiB are left on the disk of {}, and `journal.min_free_bytes` is {reserve}: it has stopped in order; help: \
+         make room and start the replica again; it continues where its journal ends",
+        free >> 20, path.display()
+    )]
+    NoRoom { path: PathBuf, free: u64, reserve: u64 },
     #[error("it must not vote without its journal: {0}")]
     Journal(#[from] JournalError),
     #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
@@ -100,7 +106,7 @@ impl HostError {
         match self {
             HostError::Journal(error) => error.is_disk_trouble(),
             HostError::Snapshot { source, .. } | HostError::Mark { source, .. } => !are_exhausted(source),
-            HostError::Recording(_) => true,
+            HostError::Recording(_) | HostError::NoRoom { .. } => true,
             _ => false,
         }
     }

@@ -12,9 +12,11 @@
 use crate::admin::{Phase, StatusPort};
 use crate::alarms::wait_until;
 use crate::devices::Devices;
+use crate::disk::FreeSpace;
 use crate::durability::Memory;
 use crate::error::HostError;
 use crate::laboratory::Wrapper;
+use crate::measure;
 use crate::network::{Arrival, Frame};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
@@ -127,6 +129,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) links: LinkCounts,
     status_port: StatusPort,
     reloads: Reloads,
+    pub free_space: FreeSpace,
 }
 
 impl<P: Protocol> RunningNode for Host<P> {
@@ -207,6 +210,7 @@ impl<P: Protocol> Host<P> {
             links: LinkCounts::default(),
             status_port,
             reloads,
+            free_space: FreeSpace::default(),
         }
     }
 
@@ -244,6 +248,9 @@ impl<P: Protocol> Host<P> {
         if self.now.since(self.wall_clock_read) >= WALL_CLOCK_INTERVAL {
             self.read_wall_clock();
         }
+        if self.free_space.is_due(self.now) {
+            self.read_free_space()?;
+        }
         self.iterations += 1;
         self.work()?;
         self.reloads.take().into_iter().for_each(|read| self.reload(read));
@@ -253,14 +260,31 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
+    /// Reads the free space of the disk, and stops the replica in order if there is too little.
+    fn read_free_space(&mut self) -> Result<(), HostError> {
+        let Some(directory) = &self.devices.directory else { return Ok(()) };
+        let Some(free) = measure::free_bytes(directory) else { return Ok(()) };
+        self.free_space.read(self.now, free);
+        let reserve = self.devices.min_free_bytes;
+        if free >= reserve {
+            return Ok(());
+        }
+        let path = directory.clone();
+        self.status_port.enter(Phase::Stopping);
+        self.finish()?;
+        Err(HostError::NoRoom { path, free, reserve })
+    }
+
     /// Takes over the configuration that was read again, and reports the changes.
     fn reload(&mut self, read: reload::Outcome) {
         match read {
-            Ok(Reload { differences, policies }) => {
+            Ok(Reload { differences, policies, log_level }) => {
                 if let Some((policy, questions)) = policies {
                     self.devices.desk.change_policies(policy, questions);
                 }
+                // Said before the level changes and after, since either level may hide it.
                 self.devices.tell(NodeEvent::Reloaded(differences));
+                log_level.into_iter().for_each(|level| self.devices.tell(NodeEvent::LogLevel(level)));
             }
             Err(why) => self.devices.tell(NodeEvent::NotReloaded(why)),
         }

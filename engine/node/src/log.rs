@@ -111,7 +111,9 @@ impl Observer for LogObserver {
                 emit!(INFO, "state", replica, left_out, event);
             }
             RecordingFull | ConfigWarning(_) | NotReloaded(_) => emit!(WARN, "replica", replica, left_out, event),
-            Recording(_) | Reloaded(_) | Stopped { .. } => emit!(INFO, "replica", replica, left_out, event),
+            Recording(_) | Reloaded(_) | LogLevel(_) | Stopped { .. } => {
+                emit!(INFO, "replica", replica, left_out, event)
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
+use crate::log_level::LogLevel;
 use quorate_consensus::Evidence;
 use quorate_network::transports::{Listening, PathChange, Remote};
 use quorate_types::text::escaped;
@@ -104,6 +105,8 @@ pub enum NodeEvent {
     Reloaded(Differences),
     /// The configuration was read again and is invalid, so the replica keeps the old one.
     NotReloaded(String),
+    /// The configuration that was read again has other levels of the log, or none.
+    LogLevel(Option<LogLevel>),
     /// The replica has stopped as requested.
     Stopped { height: Height },
 }
@@ -169,6 +172,8 @@ impl fmt::Display for NodeEvent {
             NodeEvent::NotReloaded(why) => {
                 write!(f, "WARNING: keeps its configuration, because the file is wrong: {why}")
             }
+            NodeEvent::LogLevel(Some(level)) => write!(f, "logs {level} from now on, as its configuration says"),
+            NodeEvent::LogLevel(None) => f.write_str("logs as it did at its start"),
             NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }

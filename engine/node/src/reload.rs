@@ -1,6 +1,8 @@
-//! Configuration that is read again while the replica runs: which clients it admits, and their quotas.
+//! Configuration that is read again while the replica runs: which clients it admits, their quotas, and the levels of the
+//! log.
 
 use crate::config::{CONFIG_FILE, NodeConfig};
+use crate::log_level::LogLevel;
 use crate::observer::Differences;
 use quorate_hosting::desk::{AdmissionPolicy, QuestionPolicy};
 use quorate_network::transports::LinkId;
@@ -12,8 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Keys that a running replica takes over.
-pub const RELOADED_KEYS: [&str; 4] =
-    ["clients.keys", "clients.max_commands_per_s", "clients.max_answer_bytes_per_s", "clients.max_answer_us_per_s"];
+pub const RELOADED_KEYS: [&str; 5] = [
+    "clients.keys",
+    "clients.max_commands_per_s",
+    "clients.max_answer_bytes_per_s",
+    "clients.max_answer_us_per_s",
+    LOG_LEVEL,
+];
+const LOG_LEVEL: &str = "log_level";
 
 /// Compares a configuration with the one in use.
 pub fn differences(running: &NodeConfig, file: &NodeConfig) -> Differences {
@@ -24,7 +32,8 @@ pub fn differences(running: &NodeConfig, file: &NodeConfig) -> Differences {
     let differ = paths.filter(|path| value(&before, path) != value(&after, path)).map(str::to_owned);
     // The keys of another rule are for that rule.
     let has_same_rule = running.clients.admitted == file.clients.admitted;
-    let (changed, refused) = differ.partition(|path| has_same_rule && RELOADED_KEYS.contains(&path.as_str()));
+    let (changed, refused) =
+        differ.partition(|path| (has_same_rule || path == LOG_LEVEL) && RELOADED_KEYS.contains(&path.as_str()));
     Differences { changed, refused }
 }
 
@@ -33,6 +42,8 @@ pub(crate) struct Reload {
     pub differences: Differences,
     /// The new policies, if their keys differ.
     pub policies: Option<(AdmissionPolicy, QuestionPolicy<LinkId>)>,
+    /// The levels of the log in the file, if they differ.
+    pub log_level: Option<Option<LogLevel>>,
 }
 
 /// Outcome of reading the file: its changes, or the error in it.
@@ -89,16 +100,18 @@ impl Reloader {
             clients.max_commands_per_s = file.clients.max_commands_per_s;
             clients.max_answer_bytes_per_s = file.clients.max_answer_bytes_per_s;
             clients.max_answer_us_per_s = file.clients.max_answer_us_per_s;
-            if differences.changed.is_empty() {
-                return Ok(Reload { differences, policies: None });
+            let log_level = (running.log_level != file.log_level).then(|| file.log_level.clone());
+            if differences.changed.iter().all(|path| path == LOG_LEVEL) {
+                running.log_level = file.log_level;
+                return Ok(Reload { differences, policies: None, log_level });
             }
             let authentication = running.client_authentication;
             clients.validate(authentication).map_err(|fault| fault.to_string())?;
             let cluster = ClusterId::from_name(&running.cluster);
             let questions = clients.questions(cluster, running.replica).map_err(|error| error.to_string())?;
             let policies = Some((clients.policy(), questions));
-            running.clients = clients;
-            Ok(Reload { differences, policies })
+            (running.clients, running.log_level) = (clients, file.log_level);
+            Ok(Reload { differences, policies, log_level })
         }));
     }
 }

@@ -7,6 +7,7 @@ mod authentication;
 mod cluster;
 mod config;
 mod descriptors;
+mod disk;
 mod hostile_clients;
 mod interrupt;
 mod log;

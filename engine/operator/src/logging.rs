@@ -1,20 +1,22 @@
 //! Logging of a replica's process to standard error.
 
 use clap::{Args, ValueEnum};
+use quorate_node::log_level::LogLevel;
 use std::io::stderr;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, reload};
 
 /// Logging flags of a process.
 #[derive(Args)]
 pub struct LogArgs {
     /// Minimum level to log: error, warn, info, debug or trace; after a comma, the level of a target, as in
-    /// warn,quorate::network=debug. The targets are quorate::network, ::consensus, ::journal, ::state and ::replica.
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = parse_level)]
-    log_level: Targets,
+    /// warn,quorate::network=debug. The targets are quorate::network, ::consensus, ::journal, ::state and ::replica
+    /// [default: log_level in config.toml, or info].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
     /// Format of an event: a line of text, or a JSON object.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
@@ -28,37 +30,46 @@ enum LogFormat {
     Json,
 }
 
-fn parse_level(text: &str) -> Result<Targets, String> {
-    let mut targets = Targets::new();
-    for part in text.split(',') {
-        let (target, level) = part.split_once('=').map_or((None, part), |(target, level)| (Some(target), level));
-        let known = ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
-        let level: LevelFilter = level
-            .parse()
-            .ok()
-            .filter(|_| known)
-            .ok_or_else(|| format!("`{level}` is not a level; use error, warn, info, debug, trace or off"))?;
-        targets = match target {
+/// Returns the filter for levels.
+fn targets(levels: &LogLevel) -> Targets {
+    levels.parts().fold(Targets::new(), |targets, (target, level)| {
+        let level: LevelFilter = level.parse().expect("it is one of the levels");
+        match target {
             None => targets.with_default(level),
-            Some(target) if target == "quorate" || target.starts_with("quorate::") => {
-                targets.with_target(target, level)
-            }
-            Some(target) => return Err(format!("`{target}` is not a target; use one that begins with quorate::")),
-        };
+            Some(target) => targets.with_target(target, level),
+        }
+    })
+}
+
+/// Changes the levels of the log while the process runs.
+pub struct Levels {
+    handle: reload::Handle<Targets, Registry>,
+    /// Levels without a configuration of them.
+    usual: LogLevel,
+}
+
+impl Levels {
+    /// Sets the levels of a configuration.
+    pub fn set(&self, configured: Option<&LogLevel>) {
+        // The logger stays until the process ends.
+        let _ = self.handle.reload(targets(configured.unwrap_or(&self.usual)));
     }
-    Ok(targets)
 }
 
 impl LogArgs {
-    /// Installs the logger.
-    pub fn begin(&self) {
+    /// Installs the logger. `configured` are the levels of the configuration.
+    pub fn begin(&self, configured: Option<LogLevel>) -> Levels {
+        let usual = self.log_level.clone().unwrap_or_default();
+        let first = self.log_level.clone().or(configured).unwrap_or_default();
+        let (filter, handle) = reload::Layer::new(targets(&first));
         // A closed standard error must neither stop a replica nor cause a panic.
         let lines = fmt::layer().with_writer(stderr).with_ansi(false).log_internal_errors(false);
         let layer = match self.log_format {
             LogFormat::Text => lines.boxed(),
             LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
         };
-        tracing_subscriber::registry().with(layer.with_filter(self.log_level.clone())).init();
+        tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+        Levels { handle, usual }
     }
 
     /// Logs the reason for the process's exit, if the log is JSON; otherwise the final error message suffices.

@@ -3,7 +3,10 @@
 use crate::{Outcome, logging};
 use clap::Args;
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{JournalKind, LogObserver, NodeConfig, NodeError, durability, interrupt, run_directory, secrecy};
+use quorate_node::{
+    JournalKind, LogObserver, NodeConfig, NodeError, NodeEvent, Observer, durability, interrupt, run_directory, secrecy,
+};
+use quorate_types::ReplicaId;
 use std::path::{Path, PathBuf};
 
 /// Help on signals and the exit status.
@@ -11,8 +14,8 @@ pub const EXIT_STATUS: &str = "\
 Signals:
   SIGTERM and SIGINT stop it in order: it accepts no more connections, writes and sends what it has signed, and exits
   with status 0. A second one stops it at once. Either way, every answer that a client received stays valid.
-  SIGHUP has it read config.toml again: it takes over the keys and quotas of [clients], and logs which keys it took
-  over and which need a restart
+  SIGHUP has it read config.toml again: it takes over log_level and the keys and quotas of [clients], and logs which
+  keys it took over and which need a restart
 
 Exit status:
   0  a signal stopped it in order
@@ -60,16 +63,34 @@ fn declare_new(directory: &Path) -> Outcome {
     Ok(())
 }
 
+/// Logs events, at the levels of the configuration.
+struct Leveled {
+    log: LogObserver,
+    levels: logging::Levels,
+}
+
+impl Observer for Leveled {
+    fn observe(&mut self, replica: ReplicaId, event: NodeEvent) {
+        if let NodeEvent::LogLevel(configured) = &event {
+            self.levels.set(configured.as_ref());
+        }
+        self.log.observe(replica, event);
+    }
+}
+
 /// Runs the replica until a signal ends it.
 pub fn run(arguments: &NodeArgs) -> Outcome {
     if !arguments.allow_core_dumps {
         keep_memory_secret()?;
     }
     interrupt::install().map_err(|error| format!("cannot handle signals: {error}"))?;
-    arguments.log.begin();
+    // A wrong configuration is reported when the replica starts.
+    let config = NodeConfig::read(&arguments.dir.join(CONFIG_FILE)).ok();
+    let levels = arguments.log.begin(config.and_then(|config| config.log_level));
     if arguments.first_start {
         declare_new(&arguments.dir)?;
     }
-    run_directory(&arguments.dir, Box::new(LogObserver::default())).inspect_err(|error| arguments.log.end(error))?;
+    let observer = Leveled { log: LogObserver::default(), levels };
+    run_directory(&arguments.dir, Box::new(observer)).inspect_err(|error| arguments.log.end(error))?;
     Ok(())
 }

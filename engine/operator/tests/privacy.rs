@@ -99,3 +99,46 @@ fn wait_for_answer(dir: &str) {
     };
     assert!((0..30).any(|_| !silent()), "the replicas of {dir} do not answer");
 }
+
+/// Returns the private keys in a key file.
+fn secrets_of(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("testnet wrote it");
+    let fields = text.lines().filter_map(|line| line.split_once(" = ")).filter(|(name, _)| name.contains("secret"));
+    fields.map(|(_, value)| value.trim_matches('"').to_owned()).collect()
+}
+
+#[test]
+fn no_secret_is_in_arguments_logs_or_answers() {
+    const PASSPHRASE: &str = "correct horse battery staple";
+    let mut net = Net::written("secrets", &[]);
+    let dir = net.dir().to_owned();
+    let homes: Vec<_> = (0..REPLICAS).map(|replica| net.path.join(format!("replica-{replica}"))).collect();
+    let files = homes.iter().map(|home| home.join("private.key")).chain([net.path.join("client.key")]);
+    let mut secrets: Vec<String> = files.flat_map(|file| secrets_of(&file)).collect();
+    assert_eq!(secrets.len(), 2 * usize::from(REPLICAS) + 1, "two keys a replica, and the client's");
+    secrets.push(PASSPHRASE.to_owned());
+    for home in &homes {
+        let mut encrypt = program();
+        encrypt.args(["keys", "encrypt"]).arg(home.join("private.key")).env("QUORATE_PASSPHRASE", PASSPHRASE);
+        assert!(encrypt.output().expect("it runs").status.success());
+        let log = fs::File::create(home.join("log")).expect("a log");
+        let mut run = program();
+        run.args(["run", "--log-level", "trace", "--dir"]).arg(home).stdout(Stdio::null()).stderr(log);
+        net.nodes.push(run.env("QUORATE_PASSPHRASE", PASSPHRASE).spawn().expect("a replica starts"));
+    }
+    succeeds(&["client", "--dir", &dir, "put", "greeting", "hello"]);
+    let mut seen = Vec::new();
+    for (home, node) in homes.iter().zip(&net.nodes) {
+        let home = home.display().to_string();
+        seen.push(fs::read_to_string(format!("/proc/{}/cmdline", node.id())).expect("it runs"));
+        seen.push(fs::read_to_string(format!("{home}/log")).expect("a log"));
+        for arguments in [&["status", "--json"][..], &["inspect", "--json", "-"]] {
+            let output = program().args(arguments).args(["--dir", &home]).output().expect("it runs");
+            seen.push(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned());
+        }
+    }
+    assert!(seen.iter().all(|text| text.len() > 20), "{seen:?}");
+    for (at, secret) in secrets.iter().enumerate() {
+        assert!(seen.iter().all(|text| !text.to_lowercase().contains(&secret.to_lowercase())), "secret {at} is shown");
+    }
+}
