@@ -61,6 +61,8 @@ pub const MAX_SESSION_UNITS: usize = 1 + SESSION_WINDOW as usize / 8 / UNIT_BYTE
 
 /// End of the linked lists of sessions.
 const NOBODY: u32 = u32::MAX;
+/// Number of recently used sessions that are found without a hash: bundles mix the commands of a few.
+const RECENT_SESSIONS: usize = 1024;
 
 /// Decision of a session about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +141,12 @@ impl Session {
     }
 }
 
+/// Returns the client's place among the recently used sessions. The sessions of an owner have places of their own.
+#[inline]
+fn place_of(client: ClientId) -> usize {
+    (client.0 ^ client.owner()) as usize % RECENT_SESSIONS
+}
+
 /// Returns the units of a session with a window of this many bytes.
 fn units(bytes: usize) -> u32 {
     1 + bytes.div_ceil(UNIT_BYTES) as u32
@@ -153,6 +161,9 @@ pub struct Sessions {
     slots: Vec<Session>,
     free: Vec<u32>,
     by_client: HashMap<ClientId, u32>,
+    /// Slots of recently used sessions, by [`place_of`] their clients. Clients who collide on purpose only make each
+    /// other's look-ups as slow as they are without this table.
+    recent: Box<[u32; RECENT_SESSIONS]>,
     owners: Owners,
     newest: u32,
     oldest: u32,
@@ -173,6 +184,7 @@ impl Sessions {
             slots: Vec::new(),
             free: Vec::new(),
             by_client: HashMap::new(),
+            recent: Box::new([NOBODY; RECENT_SESSIONS]),
             owners: Owners::new(),
             newest: NOBODY,
             oldest: NOBODY,
@@ -226,11 +238,7 @@ impl Sessions {
         if sequence == 0 || sequence > MAX_SEQUENCE {
             return Memory::Never;
         }
-        let session = match self.slots.get(self.newest as usize) {
-            Some(session) if session.client == client => Some(session),
-            _ => self.by_client.get(&client).map(|slot| &self.slots[*slot as usize]),
-        };
-        match session {
+        match self.slot_of(client).map(|slot| &self.slots[slot as usize]) {
             Some(session) => session.recall(expires.0, sequence),
             None if expires.0 > self.watermark_of(client) => Memory::Never,
             None => Memory::Unknown,
@@ -243,10 +251,21 @@ impl Sessions {
         self.watermark.max(owner.map_or(0, |owner| self.owners.get(owner).watermark))
     }
 
+    /// Returns the slot of the client's session.
+    #[inline]
+    fn slot_of(&self, client: ClientId) -> Option<u32> {
+        let recent = self.recent[place_of(client)];
+        match self.slots.get(recent as usize) {
+            Some(session) if session.client == client => Some(recent),
+            _ => self.by_client.get(&client).copied(),
+        }
+    }
+
     /// Finds or opens the client's session and makes it the most recently used. Returns `None` if the client has no
     /// session and the bundle expires too early to open one.
     fn find(&mut self, expires: u64, client: ClientId, sequence: u64) -> Option<u32> {
-        if let Some(slot) = self.by_client.get(&client).copied() {
+        if let Some(slot) = self.slot_of(client) {
+            self.recent[place_of(client)] = slot;
             self.unlink(slot);
             self.link(slot);
             return Some(slot);
@@ -275,6 +294,7 @@ impl Sessions {
             }
         };
         self.by_client.insert(client, slot);
+        self.recent[place_of(client)] = slot;
         self.units += units as usize;
         self.owners.adjust_units(owner, units, 0);
         self.link(slot);
@@ -304,6 +324,10 @@ impl Sessions {
         let (units, owner, bound, client) = (session.units(), session.owner, session.bound, session.client);
         session.window = Window::opened_by(1);
         self.by_client.remove(&client);
+        let recent = &mut self.recent[place_of(client)];
+        if *recent == slot {
+            *recent = NOBODY;
+        }
         self.free.push(slot);
         self.units -= units as usize;
         self.owners.adjust_units(owner, 0, units);
