@@ -6,7 +6,7 @@ use crate::live::overwrite;
 use crate::network;
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
-use quorate_lab::experiments::{Experiment, Instrument, Plan, Profile, Row};
+use quorate_lab::experiments::{Instrument, Plan, Profile, Row};
 use quorate_lab::input;
 use quorate_lab::network::NetworkArgs;
 use quorate_lab::spec::choice;
@@ -18,11 +18,13 @@ use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
 use quorate_runner::judged::{Judged, Verdicts};
+use quorate_runner::missing::Inventory;
+use quorate_runner::on::On;
 use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Columns, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
-use quorate_runner::{Here, Observer, Run, Source, Step, Store, bibtex, catalogue, report};
+use quorate_runner::{Here, Observer, Run, Source, Step, Store, bibtex, catalogue, report, slurm};
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -42,6 +44,8 @@ pub enum LabCommand {
     List(ListArgs),
     /// Run experiments and judge their claims. Runs that already exist in the directory are not repeated.
     Run(RunArgs),
+    /// List the runs that a directory lacks: absent, failed, or needed to decide a claim. `lab run` adds them.
+    Missing(MissingArgs),
     /// Judge the claims again on the rows of a directory, and write a page with all figures.
     Report(ReportArgs),
     /// Compare the figures of two directories, cell by cell.
@@ -68,9 +72,9 @@ pub struct ListArgs {
     json: Option<String>,
 }
 
-/// Flags of `quorate lab run`.
+/// Flags that choose runs and their directory.
 #[derive(Args)]
-pub struct RunArgs {
+pub struct Selection {
     /// Experiments to run: a file, PAPER/ID or PAPER as listed by `quorate lab list`, or all.
     #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
     experiment: String,
@@ -93,7 +97,29 @@ pub struct RunArgs {
     /// Machines for the cells of the instrument `deployed`: a file as described in docs/HOSTS.md.
     #[arg(long, value_name = "FILE.toml")]
     hosts: Option<String>,
+}
+
+/// Flags of `quorate lab run`.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Where the runs take place. local: here, K simulations at a time [default: local with one for each core]. shared:
+    /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
+    /// no other has taken. slurm: N such processes as an array of jobs.
+    #[arg(long, value_name = "local:K|shared[:K]|slurm:N")]
+    on: Option<On>,
     /// Write rows and claims as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Flags of `quorate lab missing`.
+#[derive(Args)]
+pub struct MissingArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Write the list as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
 }
@@ -188,6 +214,7 @@ pub fn run(command: &LabCommand) -> Outcome {
     match command {
         LabCommand::List(arguments) => list(arguments),
         LabCommand::Run(arguments) => run_experiments(arguments),
+        LabCommand::Missing(arguments) => missing(arguments),
         LabCommand::Report(arguments) => judge_again(arguments),
         LabCommand::Compare(arguments) => compare_directories(arguments),
         LabCommand::Export(arguments) => export(arguments),
@@ -233,28 +260,24 @@ fn list(arguments: &ListArgs) -> Outcome {
 }
 
 fn run_experiments(arguments: &RunArgs) -> Outcome {
-    let found = catalogue::find(&arguments.experiment)?;
-    let chosen = chosen(arguments, found)?;
+    let selection = &arguments.selection;
+    let chosen = chosen(selection)?;
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
-    if let Some(hosts) = &arguments.hosts {
-        bench::read_hosts(Path::new(hosts))?;
+    let on = arguments.on.unwrap_or_default();
+    if arguments.json.is_some() && matches!(on, On::Slurm { .. }) {
+        let help = "leave it out; once the jobs have ended, call `quorate lab report --json`";
+        return Err(Fault::<String>::new("--json", "has no effect with --on slurm, whose jobs write rows", help).into());
     }
-    let costs = arguments.costs.clone().or_else(|| calibrated(&arguments.dir));
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
-    let instruments = (!arguments.instrument.is_empty()).then(|| arguments.instrument.clone());
-    let run = Run {
-        here: Here { hosts: arguments.hosts.clone(), ..Here::new(program, COMMIT, costs)? },
-        store: Store::at(&arguments.dir),
-        profile: arguments.profile,
-        instruments,
-        seed: arguments.seed,
-    };
+    let run = Run { slots: on.slots(), shared: on.is_shared(), ..of_selection(selection)? };
     // Report the errors of all files before anything runs.
     for source in &chosen {
         run.check(source)?;
     }
     run.store.create()?;
-    let _lock = run.store.lock()?;
+    if let On::Slurm { jobs } = on {
+        return submit(selection, &run, jobs);
+    }
+    let _lock = run.store.lock(run.shared)?;
     let mut live = Live::new();
     let mut judged: Vec<Judged> = Vec::new();
     let begun = Instant::now();
@@ -270,9 +293,50 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     deliver(outputs, &judged)
 }
 
+/// Submits an array of jobs to Slurm, each of which takes runs until none is left.
+fn submit(selection: &Selection, run: &Run, jobs: usize) -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let script = slurm::script(&run.here.program, &words, &selection.dir, jobs)?;
+    let said = slurm::submit(&script)?;
+    let dir = selection.dir.display();
+    output::say(&format!(
+        "{said}: {jobs} jobs in {}; `quorate lab missing --dir {dir}` lists what is left",
+        script.display()
+    ))?;
+    Ok(())
+}
+
+fn missing(arguments: &MissingArgs) -> Outcome {
+    let chosen = chosen(&arguments.selection)?;
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let run = of_selection(&arguments.selection)?;
+    Store::open(&arguments.selection.dir)?;
+    let experiments = chosen.iter().map(|source| run.missing(source)).collect::<Result<Vec<_>, _>>()?;
+    outputs.show(&Inventory { experiments: &experiments }, &[])?;
+    Ok(())
+}
+
+fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>> {
+    if let Some(hosts) = &selection.hosts {
+        bench::read_hosts(Path::new(hosts))?;
+    }
+    let costs = selection.costs.clone().or_else(|| calibrated(&selection.dir));
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
+    Ok(Run {
+        here: Here { hosts: selection.hosts.clone(), ..Here::new(program, COMMIT, costs)? },
+        store: Store::at(&selection.dir),
+        profile: selection.profile,
+        instruments: (!selection.instrument.is_empty()).then(|| selection.instrument.clone()),
+        seed: selection.seed,
+        slots: On::default().slots(),
+        shared: false,
+    })
+}
+
 /// Returns the experiments that run on one of the chosen instruments. An experiment that was named alone must be among
 /// them.
-fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
+fn chosen(arguments: &Selection) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
+    let found = catalogue::find(&arguments.experiment)?;
     let is_single = found.len() == 1;
     let mut chosen = Vec::new();
     for (source, experiment) in found {

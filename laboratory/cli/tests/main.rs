@@ -31,6 +31,7 @@ mod processes;
 mod readme;
 mod replay;
 mod results;
+mod sharing;
 mod signals;
 mod site;
 mod tags;

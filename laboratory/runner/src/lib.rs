@@ -1,15 +1,18 @@
 //! Runs experiment files cell by cell, keeps the rows, and judges, compares and exports them.
 //!
 //! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
-//! another, each in a process of its own ([`call`], `process`), and keeps every row in a directory ([`store`]).
-//! [`report`] judges the rows of a directory, [`compare`] compares two directories, [`export`] writes rows as
+//! another (`course`), each in a process of its own (`site`, [`call`], `process`), and keeps every row in a directory
+//! ([`store`]), which several processes may share (`claim`).
+//! [`missing`] lists the runs that a directory lacks. [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes rows as
 //! tables, [`bibtex`] the entries that cite a run, and [`artefact`] makes a directory fit to publish.
 
 pub mod artefact;
 pub mod bibtex;
 pub mod call;
 pub mod catalogue;
+mod claim;
 pub mod compare;
+mod course;
 mod error;
 pub mod export;
 pub mod figures;
@@ -17,17 +20,24 @@ mod flags;
 mod formulas;
 pub mod here;
 pub mod judged;
+pub mod missing;
+pub mod on;
+mod options;
 pub mod page;
 mod process;
+mod progress;
 pub mod reference;
 pub mod report;
 pub mod run;
 mod scenarios;
+mod site;
+pub mod slurm;
 pub mod store;
 
 pub use catalogue::Source;
 pub use error::RunnerError;
 pub use here::Here;
 pub use judged::Judged;
-pub use run::{Observer, Run, Step};
+pub use options::Run;
+pub use progress::{Observer, Step};
 pub use store::Store;

@@ -2,9 +2,11 @@
 //!
 //! `cells/KEY-REPETITION.json` is a row, with a key derived from all its inputs (`Cell::key`); `runs/NAME.json` is a
 //! completed experiment, through which its rows are found again. Files are replaced atomically. A run locks the
-//! directory, so that two runs do not disturb each other's measurements.
+//! directory, so that two runs do not disturb each other's measurements, unless it shares it: such runs lock each
+//! repetition of a cell that they take (`cells/KEY-REPETITION.lock`).
 
 use crate::catalogue::Source;
+use crate::claim::{self, Claim, Share};
 use crate::error::RunnerError;
 use quorate_lab::experiments::{Experiment, Instrument, Profile, Row};
 use quorate_lab::figures::vocabulary;
@@ -13,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Default directory of results.
 pub const DEFAULT_DIR: &str = "quorate-lab";
@@ -80,20 +82,15 @@ impl Store {
         Store(dir.to_owned())
     }
 
-    /// Locks the directory until the lock is dropped or the process ends.
+    /// Locks the directory until the lock is dropped or the process ends. With `shared`, others may share it.
     ///
     /// # Errors
-    /// If another run has locked it, or it cannot be locked.
-    pub fn lock(&self) -> Result<Lock, RunnerError> {
+    /// If another run has locked it in a way that excludes this one, or it cannot be locked.
+    pub fn lock(&self, shared: bool) -> Result<Lock, RunnerError> {
         let path = self.0.join(LOCK_FILE);
-        let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options.map_err(RunnerError::write(&path))?;
-        // SAFETY: the descriptor is open during the call, and flock does not access our memory.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(RunnerError::write(&path)(error));
-            }
+        let mut file = claim::open(&path)?;
+        let kind = if shared { libc::LOCK_SH } else { libc::LOCK_EX };
+        if !claim::lock(&file, kind | libc::LOCK_NB).map_err(RunnerError::write(&path))? {
             let mut holder = String::new();
             // Ignore errors: the holder may be about to write its ID.
             let _ = file.read_to_string(&mut holder);
@@ -108,6 +105,24 @@ impl Store {
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(RunnerError::write(&path))?;
         Ok(Lock(file))
+    }
+
+    /// Claims a repetition of a cell; `None` if another process runs it.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn claim(&self, key: &str, repetition: u32) -> Result<Option<Claim>, RunnerError> {
+        Claim::on(self.cells().join(format!("{key}-{repetition}.lock")))
+    }
+
+    /// Takes a share of this machine among the processes that share the directory, or the whole machine; `None` if
+    /// others have taken too much of it.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn share_of_machine(&self, whole: bool) -> Result<Option<Share>, RunnerError> {
+        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Share::of(&self.cells().join(format!("machine-{}.lock", file_name(name.trim()))), whole)
     }
 
     /// Creates the directory if it does not exist.
@@ -173,6 +188,11 @@ impl Store {
             return Err(Fault::new(path.display().to_string(), what, "delete the file").into());
         }
         Ok(Some(row))
+    }
+
+    /// Returns when a row was written; `None` if it does not exist.
+    pub(crate) fn written_at(&self, key: &str, repetition: u32) -> Option<SystemTime> {
+        fs::metadata(self.path(key, repetition)).and_then(|about| about.modified()).ok()
     }
 
     /// Stores a row durably.

@@ -43,7 +43,7 @@ fn artefact(scratch: &Scratch, license: Option<&str>) -> Value {
     store
         .record("transports/fig8", &Record { file, text, profile: Profile::Quick, seed: Some(9), cells })
         .expect("it is kept");
-    let _lock = store.lock().expect("nobody else uses it");
+    let _lock = store.lock(false).expect("nobody else uses it");
     fs::write(scratch.0.join("cells/key0-0-4711.out"), "unfinished").expect("it can be written");
     let archived = report::read(&store).expect("it is sound");
     let judged: Vec<Judged> = archived.iter().map(|own| own.judged().expect("it has a plan")).collect();

@@ -12,4 +12,5 @@ mod export;
 mod figures;
 mod page;
 mod reproduction;
+mod sharing;
 mod store;

@@ -77,10 +77,10 @@ fn any_other_directory_is_refused() {
 fn a_second_run_in_a_directory_is_refused_and_told_the_process_of_the_first() {
     let scratch = Scratch::new("lock");
     let store = created(&scratch);
-    let lock = store.lock().expect("nobody else uses it");
-    let error = Store::at(&scratch.0).lock().expect_err("it is locked");
+    let lock = store.lock(false).expect("nobody else uses it");
+    let error = Store::at(&scratch.0).lock(false).expect_err("it is locked");
     let process = format!("in use by the run of process {}", std::process::id());
     assert!(error.is_wrong_call() && error.to_string().contains(&process), "{error}");
     drop(lock);
-    store.lock().expect("it is free again");
+    store.lock(false).expect("it is free again");
 }

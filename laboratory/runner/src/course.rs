@@ -1,0 +1,289 @@
+//! The course of an experiment: which run comes next, until the claims are decided.
+
+use crate::claim::{Claim, Share};
+use crate::error::RunnerError;
+use crate::progress::{Observer, Step};
+use crate::report::stamped;
+use crate::site::Site;
+use quorate_lab::experiments::{Instrument, Row, needs};
+use quorate_node::interrupt;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Assumed ratio of a run's time to its time under load, until one has been measured.
+const EXPECTED_RATIO: f64 = 1.5;
+/// Interval at which to look for runs of others that share the directory.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// State of a running experiment.
+pub(crate) struct Course<'r> {
+    site: &'r Site<'r>,
+    rows: Vec<Row>,
+    done: usize,
+    total: usize,
+    /// Cells whose runs were ended by a signal; they are not retried.
+    cut: Vec<usize>,
+    /// Total time and time under load of the runs so far, by instrument, in seconds.
+    paces: BTreeMap<&'static str, (f64, f64)>,
+    began: SystemTime,
+}
+
+/// Run of a cell that has begun, with the locks that it needs in a shared directory.
+struct Begun {
+    repetition: u32,
+    cell: usize,
+    at: Instant,
+    _locks: Option<(Claim, Share)>,
+}
+
+/// Result of the run of a repetition of a cell; without a row if a signal ended it.
+type Ended = (u32, usize, Result<Option<Row>, RunnerError>);
+
+impl<'r> Course<'r> {
+    pub fn new(site: &'r Site<'r>) -> Course<'r> {
+        Course {
+            site,
+            rows: Vec::new(),
+            done: 0,
+            total: 0,
+            cut: Vec::new(),
+            paces: BTreeMap::new(),
+            began: SystemTime::now(),
+        }
+    }
+
+    /// Returns the rows, and why some are missing.
+    pub fn finish(self) -> (Vec<Row>, Option<String>) {
+        let Course { site, done, total, cut, .. } = &self;
+        let name = &site.name;
+        let partial = match interrupt::requested() {
+            Some(signal) => Some(format!("{name} ended by {signal} after {done} of {total} runs")),
+            None => (!cut.is_empty())
+                .then(|| format!("{name}: a signal ended {} of {total} runs; run it again to add them", cut.len())),
+        };
+        (self.rows, partial)
+    }
+
+    /// Loads the existing rows, except failures, which are retried.
+    pub fn reuse(&mut self, observer: &mut dyn Observer) {
+        for (cell, runnable) in self.site.plan.cells.iter().zip(&self.site.cells) {
+            for repetition in 0..self.site.plan.repeat.max {
+                match self.site.run.store.load(&runnable.key, repetition) {
+                    Ok(row) => {
+                        let row = row.filter(|row| row.failure.is_none() && row.not_measurable.is_none());
+                        self.rows.extend(row.map(|row| stamped(self.site.plan, cell, row)));
+                    }
+                    Err(error) => observer.warn(&format!("{error}; the cell is run again")),
+                }
+            }
+        }
+        self.done = self.rows.len();
+        if self.done > 0 {
+            observer.on_reuse(&self.site.name, self.done);
+        }
+    }
+
+    /// Adds a row for each cell that cannot be run here, with the reason.
+    pub fn note_obstacles(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
+        for (cell, runnable) in self.site.cells.iter().enumerate() {
+            let Some(why) = &runnable.obstacle else { continue };
+            let place = &self.site.plan.cells[cell];
+            observer.warn(&format!(
+                "{} {}, {}: not measurable here: {why}",
+                self.site.name,
+                place.instrument,
+                place.label()
+            ));
+            let row = Row { not_measurable: Some(why.clone()), ..self.site.row(0, cell, &runnable.call) };
+            self.site.run.store.save(&runnable.key, &row)?;
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+
+    fn can_run(&self, cell: usize) -> bool {
+        self.site.cells[cell].obstacle.is_none() && !self.cut.contains(&cell)
+    }
+
+    /// Runs the minimum of the file, and then the repetitions that the claims need.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
+        let turns = self.site.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
+        let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.can_run(*cell)).collect();
+        self.total = self.done + queue.len();
+        while !queue.is_empty() && interrupt::requested().is_none() {
+            self.run_queue(&mut queue, observer)?;
+            let needs = needs(self.site.plan, &self.rows).into_iter().filter(|need| self.can_run(need.cell));
+            let needs: Vec<_> = needs.collect();
+            if let Some(first) = needs.first().filter(|_| interrupt::requested().is_none()) {
+                observer.on_need(&self.site.name, needs.len(), &first.why);
+                self.total = self.done + needs.len();
+            }
+            queue.extend(needs.iter().map(|need| (need.repetition, need.cell)));
+        }
+        Ok(())
+    }
+
+    fn has(&self, repetition: u32, cell: usize) -> bool {
+        let (values, instrument) = (self.site.plan.cells[cell].values(), self.site.plan.cells[cell].instrument);
+        self.rows.iter().any(|row| row.repetition == repetition && row.instrument == instrument && row.cell == values)
+    }
+
+    fn has_failed(&self, cell: usize) -> bool {
+        let (values, instrument) = (self.site.plan.cells[cell].values(), self.site.plan.cells[cell].instrument);
+        self.rows.iter().any(|row| row.failure.is_some() && row.instrument == instrument && row.cell == values)
+    }
+
+    /// Runs the queue, and several simulations or formulas at a time. Returns once it is empty, or after a signal.
+    fn run_queue(
+        &mut self,
+        queue: &mut VecDeque<(u32, usize)>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), RunnerError> {
+        let (sender, receiver) = channel();
+        thread::scope(|scope| {
+            let mut under_way: Vec<Begun> = Vec::new();
+            loop {
+                while interrupt::requested().is_none() {
+                    let Some(begun) = self.next(queue, &under_way)? else { break };
+                    self.start(scope, &begun, &sender);
+                    under_way.push(begun);
+                    let step = self.step(&under_way[under_way.len() - 1], &under_way, queue);
+                    observer.on_start(&step);
+                }
+                match under_way.is_empty() {
+                    true if queue.is_empty() || interrupt::requested().is_some() => return Ok(()),
+                    // Others run all that is left.
+                    true => thread::sleep(LOOK_INTERVAL),
+                    false => self.take_end(&receiver, &mut under_way, queue, observer)?,
+                }
+            }
+        })
+    }
+
+    fn start<'s>(&self, scope: &'s Scope<'s, '_>, begun: &Begun, sender: &Sender<Ended>)
+    where
+        'r: 's,
+    {
+        let (site, sender, repetition, cell) = (self.site, sender.clone(), begun.repetition, begun.cell);
+        scope.spawn(move || {
+            let row = site.measure(repetition, cell);
+            // Nobody receives it if the course has failed.
+            let _ = sender.send((repetition, cell, row));
+        });
+    }
+
+    /// Waits until a run ends, and keeps its row.
+    fn take_end(
+        &mut self,
+        receiver: &Receiver<Ended>,
+        under_way: &mut Vec<Begun>,
+        queue: &VecDeque<(u32, usize)>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), RunnerError> {
+        let (repetition, cell, row) = receiver.recv().expect("a run does not panic");
+        let at = under_way.iter().position(|begun| (begun.repetition, begun.cell) == (repetition, cell));
+        let begun = under_way.swap_remove(at.expect("only runs under way end"));
+        let Some(row) = row? else {
+            self.cut.push(cell);
+            return Ok(());
+        };
+        let runnable = &self.site.cells[cell];
+        let pace = self.paces.entry(row.instrument.name()).or_default();
+        let share = begun.at.elapsed().as_secs_f64() / (under_way.len() + 1) as f64;
+        *pace = (pace.0 + share, pace.1 + runnable.call.load_time().as_secs_f64());
+        self.site.run.store.save(&runnable.key, &row)?;
+        self.done += 1;
+        observer.on_end(&self.step(&begun, under_way, queue), &row);
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// Takes the next run from the queue; `None` if none can begin now. Simulations and formulas run beside others of
+    /// their kind, on as many cores as the run may use. A failed cell is not repeated. In a shared directory, runs of
+    /// others go to the end of the queue, and their rows are taken over.
+    fn next(&mut self, queue: &mut VecDeque<(u32, usize)>, under_way: &[Begun]) -> Result<Option<Begun>, RunnerError> {
+        for _ in 0..queue.len() {
+            let Some((repetition, cell)) = queue.front().copied() else { break };
+            if self.has_failed(cell) || self.cut.contains(&cell) {
+                queue.pop_front();
+                self.total -= 1;
+                continue;
+            }
+            if !self.fits(cell, under_way) {
+                break;
+            }
+            queue.pop_front();
+            let at = Instant::now();
+            if !self.site.run.shared {
+                return Ok(Some(Begun { repetition, cell, at, _locks: None }));
+            }
+            match self.take_locks(repetition, cell)? {
+                Some(locks) if !self.take_over(repetition, cell)? => {
+                    return Ok(Some(Begun { repetition, cell, at, _locks: Some(locks) }));
+                }
+                Some(_) => {}
+                None => queue.push_back((repetition, cell)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn fits(&self, cell: usize, under_way: &[Begun]) -> bool {
+        let cells = &self.site.plan.cells;
+        let own = cells[cell].instrument;
+        let beside = |other: &Begun| is_undisturbed(own) && other.cell != cell && cells[other.cell].instrument == own;
+        under_way.len() < self.site.run.slots && under_way.iter().all(beside)
+    }
+
+    /// Locks a repetition of a cell, and the machine; `None` if others hold either.
+    fn take_locks(&self, repetition: u32, cell: usize) -> Result<Option<(Claim, Share)>, RunnerError> {
+        let store = &self.site.run.store;
+        let Some(claim) = store.claim(&self.site.cells[cell].key, repetition)? else { return Ok(None) };
+        let whole = !is_undisturbed(self.site.plan.cells[cell].instrument);
+        Ok(store.share_of_machine(whole)?.map(|share| (claim, share)))
+    }
+
+    /// Takes over the row that another process has written since this course began. Returns false if there is none.
+    fn take_over(&mut self, repetition: u32, cell: usize) -> Result<bool, RunnerError> {
+        let store = &self.site.run.store;
+        let key = &self.site.cells[cell].key;
+        let Some(row) = store.load(key, repetition)? else { return Ok(false) };
+        // A failure from before is retried.
+        let is_old = || store.written_at(key, repetition).is_none_or(|written| written < self.began);
+        if (row.failure.is_some() || row.not_measurable.is_some()) && is_old() {
+            return Ok(false);
+        }
+        self.rows.push(stamped(self.site.plan, &self.site.plan.cells[cell], row));
+        self.done += 1;
+        Ok(true)
+    }
+
+    fn step(&self, begun: &Begun, under_way: &[Begun], queue: &VecDeque<(u32, usize)>) -> Step<'_> {
+        let (repetition, cell) = (begun.repetition, begun.cell);
+        let cells = under_way.iter().map(|begun| begun.cell).chain(queue.iter().map(|(_, cell)| *cell));
+        let left: f64 = cells.map(|cell| self.expected(cell)).sum();
+        Step {
+            experiment: &self.site.name,
+            instrument: self.site.plan.cells[cell].instrument,
+            cell: self.site.plan.cells[cell].label(),
+            repetition,
+            done: self.done,
+            total: self.total,
+            left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
+        }
+    }
+
+    /// Returns the expected time of a run in seconds.
+    fn expected(&self, cell: usize) -> f64 {
+        let pace = self.paces.get(self.site.plan.cells[cell].instrument.name());
+        let ratio = pace.filter(|(_, load)| *load > 0.0).map_or(EXPECTED_RATIO, |(took, load)| took / load);
+        self.site.cells[cell].call.load_time().as_secs_f64() * ratio
+    }
+}
+
+/// Returns whether other runs on the machine do not change the results of this instrument.
+fn is_undisturbed(instrument: Instrument) -> bool {
+    matches!(instrument, Instrument::Simulated | Instrument::Analytical)
+}

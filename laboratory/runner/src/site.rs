@@ -1,0 +1,99 @@
+//! The runnable cells of an experiment, and their runs.
+
+use crate::call::Call;
+use crate::error::RunnerError;
+use crate::figures;
+use crate::options::Run;
+use crate::process::{self, Ending};
+use quorate_lab::experiments::row::Provenance;
+use quorate_lab::experiments::{Instrument, Plan, Row, Surroundings};
+use quorate_lab::figures as measured;
+use quorate_lab::noise::Meter;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Maximum time of a deployed run beyond its load: the program may have to be copied.
+const MAX_DEPLOYED_OVERHEAD: Duration = Duration::from_secs(1200);
+/// Maximum time of a real or emulated run beyond its load, after which it counts as hung.
+const MAX_REAL_OVERHEAD: Duration = Duration::from_secs(120);
+/// Maximum time of a simulated run, after which it counts as hung.
+const MAX_SIMULATED_TIME: Duration = Duration::from_secs(1800);
+
+/// A runnable cell.
+pub(crate) struct Runnable {
+    pub call: Call,
+    pub surroundings: Surroundings,
+    /// Key under which its rows are kept.
+    pub key: String,
+    /// Reason why this machine or build cannot run it.
+    pub obstacle: Option<String>,
+}
+
+/// What does not change while an experiment runs.
+pub(crate) struct Site<'r> {
+    pub run: &'r Run,
+    pub plan: &'r Plan<'r>,
+    pub name: String,
+    /// In the order of the plan.
+    pub cells: Vec<Runnable>,
+}
+
+impl Site<'_> {
+    /// Returns a row without figures for a run of a cell.
+    pub fn row(&self, repetition: u32, cell: usize, call: &Call) -> Row {
+        let runnable = &self.cells[cell];
+        let cell = &self.plan.cells[cell];
+        Row {
+            experiment: self.name.clone(),
+            instrument: cell.instrument,
+            profile: self.plan.profile,
+            cell: cell.values(),
+            repetition,
+            figures: BTreeMap::new(),
+            series: BTreeMap::new(),
+            samples: Vec::new(),
+            stages: Vec::new(),
+            noise: None,
+            failure: None,
+            not_measurable: None,
+            warnings: Vec::new(),
+            provenance: Provenance {
+                surroundings: runnable.surroundings.clone(),
+                kernel: self.run.here.kernel.clone(),
+                seed: call.seed(),
+                command: call.command_line(),
+            },
+        }
+    }
+
+    /// Runs a repetition of a cell. `None` if a signal ended it.
+    ///
+    /// # Errors
+    /// If the process cannot be started or its files cannot be written. Everything else is a row.
+    pub fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
+        let runnable = &self.cells[cell];
+        let call = runnable.call.repetition(repetition);
+        let mut row = self.row(repetition, cell, &call);
+        let cell = &self.plan.cells[cell];
+        let limit = match cell.instrument {
+            Instrument::Real | Instrument::Emulated => call.load_time() + MAX_REAL_OVERHEAD,
+            Instrument::Deployed => call.load_time() + MAX_DEPLOYED_OVERHEAD,
+            _ => MAX_SIMULATED_TIME,
+        };
+        let takes_time = [Instrument::Real, Instrument::Emulated, Instrument::Scenarios].contains(&cell.instrument);
+        let meter = takes_time.then(Meter::start);
+        let scratch = self.run.store.scratch(&runnable.key, repetition);
+        match process::run(&self.run.here.program, &call.arguments(), limit, &scratch)? {
+            Ending::Interrupted => return Ok(None),
+            Ending::Failed(why) => row.failure = Some(why),
+            Ending::Result(json) => match call.outcome(&json) {
+                Ok(outcome) => figures::fill(&mut row, &measured::Run { outcome, outliers: cell.outliers }),
+                Err(error) => row.failure = Some(format!("its result cannot be read: {error}")),
+            },
+        }
+        let per_second = row.series.get("completed_per_s").cloned().unwrap_or_default();
+        row.noise = meter.and_then(|meter| meter.noise(&per_second));
+        row.validate(&measured::vocabulary())?;
+        Ok(Some(row))
+    }
+}
