@@ -127,7 +127,7 @@ pub struct Config {
     pub view_timeout_ms: u64,
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
     /// (`hotstuff-2`, `simple-moonshot`), a lower value counts as eight times `max_delay_ms`: four times as long as
-    /// they wait. At most `view_timeout_ms`.
+    /// they wait. A value above `view_timeout_ms` counts as that one.
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
@@ -219,7 +219,7 @@ impl Default for Config {
             batch_wait_ms: 5,
             vote_wait_us: 0,
             dissemination: Dissemination::Client,
-            view_duration: ViewDuration::Exponential,
+            view_duration: ViewDuration::Adaptive,
             view_timeout_ms: 1000,
             min_view_timeout_ms: 50,
             max_delay_ms: 100,
@@ -372,13 +372,6 @@ impl Config {
                 format!("is {}, more than a quarter of the view timeout of {}", wait.as_millis(), self.view_timeout_ms);
             let help = "lower it or raise view_timeout_ms: replicas time out of a leader that waits longer";
             return Err(ConfigError::new("batch_wait_ms", what, help));
-        }
-        if self.min_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
-            return Err(ConfigError {
-                place: "min_view_timeout_ms",
-                what: format!("is {}, above view_timeout_ms of {}", self.min_view_timeout_ms, self.view_timeout_ms),
-                help: "set at most view_timeout_ms".into(),
-            });
         }
         self.validate_leaders()?;
         self.validate_queue()?;

@@ -20,10 +20,12 @@ pub mod world;
 
 use play::Play;
 use quorate_consensus::Config;
+use quorate_consensus::config::ViewDuration;
 
-/// Returns the default settings of a protocol.
+/// Returns the default settings of a protocol, but with view timeouts that are known in advance.
 pub fn config<P: Play>() -> Config {
-    Config { protocol: P::NAME.parse().expect("the name is a protocol's"), ..Config::default() }
+    let protocol = P::NAME.parse().expect("the name is a protocol's");
+    Config { protocol, view_duration: ViewDuration::Exponential, ..Config::default() }
 }
 
 /// Expands a generic function into one test for each protocol with views.

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use quorate_consensus::Config;
+use quorate_consensus::config::ViewDuration;
 use quorate_consensus::data::batching::Room;
 use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::replica::make;
@@ -96,7 +97,8 @@ pub fn chain(views: &[u64]) -> Vec<Arc<Block>> {
 
 /// Returns a configuration in which every limit is small enough to be reached.
 pub fn config() -> Config {
-    Config { view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
+    let view_duration = ViewDuration::Exponential;
+    Config { view_duration, view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
 }
 
 /// Returns the capacity left in a block for this many commands and bytes.

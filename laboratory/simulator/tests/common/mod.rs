@@ -5,7 +5,7 @@ use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
-use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::config::{ProtocolKind, ViewDuration};
 use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_network::transports::Wire;
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
@@ -27,7 +27,7 @@ pub fn plain_costs() -> CostTable {
 /// Returns four replicas of a protocol on a local network, for half a second.
 pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
-        consensus: Config { protocol, ..Config::default() },
+        consensus: Config { protocol, view_duration: ViewDuration::Exponential, ..Config::default() },
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
         macs: None,
