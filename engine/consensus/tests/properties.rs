@@ -92,8 +92,8 @@ const FINGERPRINTS: [&str; 6] = [
     "de160ec9647b66ab",
     "c6056db80e96132a",
     "ae21655091e95bdf",
-    "174ce7fc4195791d",
-    "a0949c75a425ce22",
+    "81b99a1904d8caa6",
+    "4cdf1a9da296ccc9",
     "912140c84c517b08",
 ];
 

@@ -143,9 +143,11 @@ fn draw(random: &mut Random, replicas: usize, loses_disks: bool, span: Span, cha
             lasts(Change::Skew(one, skew), Change::Skew(one, 0));
         }
         _ => {
-            let kinds = if loses_disks { Leaves::ALL } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };
+            let kinds = if loses_disks { &Leaves::CRASHES[..] } else { &Leaves::CRASHES[..Leaves::CRASHES.len() - 1] };
             changes.push(match *random.pick(kinds) {
                 Leaves::Nothing => (now, Change::LoseDisk(one, until)),
+                // Half of the processes that end on a machine that stays up are asked to stop.
+                Leaves::Written if until.0.is_multiple_of(2) => (now, Change::Down(one, Leaves::Stopped, until)),
                 leaves => (now, Change::Down(one, leaves, until)),
             });
         }

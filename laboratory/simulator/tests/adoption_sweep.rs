@@ -61,7 +61,7 @@ fn sweep(protocol: ProtocolKind, seed: u64) {
     let points = fetched.iter().find_map(|fetched| Some((fetched.points.0, fetched.points.1?)));
     let (begun, adopted) = points.expect("a state was fetched");
     for point in begun + 1..=adopted + POINTS_AFTER {
-        for journal in Leaves::ALL {
+        for journal in &Leaves::CRASHES {
             let mut spec = short(protocol);
             spec.network.faults.push(FaultSpec::Strike { point, for_ms: DOWN_MS, replica: AWAY, journal: *journal });
             let report = run(&spec, seed, &commands);

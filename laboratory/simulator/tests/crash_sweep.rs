@@ -151,6 +151,58 @@ fn real_macs() {
     }
 }
 
+/// A leader stops in good order and returns, and its machine then loses power at any point. Before its first proposal it
+/// relies on what its last record says about the view in which it returns.
+#[test]
+fn a_leader_that_stopped_and_returned_crashes() {
+    for protocol in ProtocolKind::ALL.iter().filter(|protocol| !protocol.has_slots()) {
+        for leader in [LeaderKind::Fixed, LeaderKind::RoundRobin] {
+            let stopped = |duration: Duration| {
+                let mut spec = short(*protocol, duration);
+                spec.consensus.leader = leader;
+                (spec.consensus.view_timeout_ms, spec.consensus.min_view_timeout_ms) = (PATIENT_MS, PATIENT_MS);
+                (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (0, 1);
+                let for_ms = (SWEPT + 3 * DOWN).as_secs_f64() * 1000.0;
+                let stop = FaultSpec::Restart { at_ms: 2.0, for_ms: 2.0, replica: 0, journal: Leaves::Stopped };
+                let slow = FaultSpec::SlowDisk { at_ms: 0.0, for_ms, replica: 0, factor: SLOW_DISK };
+                spec.network.faults = vec![stop, slow];
+                spec
+            };
+            let calm = run(&stopped(SWEPT), 1, &commands);
+            judge(&calm, &format!("{protocol}, {leader}: no crash"));
+            for point in 1..=calm.points[0] {
+                let mut spec = stopped(SWEPT + 3 * DOWN);
+                let for_ms = DOWN.as_secs_f64() * 1000.0;
+                spec.network.faults.push(FaultSpec::Strike { point, for_ms, replica: 0, journal: Leaves::Flushed });
+                let report = run(&spec, 1, &commands);
+                judge(&report, &format!("{protocol}, {leader}: the leader crashes at point {point}"));
+            }
+        }
+    }
+}
+
+/// The view that the leader's last vote reserved costs a view timeout after a crash, and nothing after an orderly stop.
+#[test]
+fn a_cluster_that_stopped_in_good_order_goes_on_at_once() {
+    for protocol in ProtocolKind::ALL.iter().filter(|protocol| !protocol.has_slots()) {
+        let away = |journal| {
+            let mut spec = short(*protocol, Duration::from_secs(3));
+            (spec.consensus.view_timeout_ms, spec.consensus.min_view_timeout_ms) = (1000, 1000);
+            let at = |replica| FaultSpec::Restart { at_ms: 1000.0, for_ms: 10.0, replica, journal };
+            spec.network.faults = (0..4).map(at).collect();
+            let report = run(&spec, 1, &commands);
+            judge(&report, &format!("{protocol}, {journal}"));
+            assert_eq!(report.restarts, 4, "{protocol}");
+            report.load.expect("a judged run has a load").longest_gap
+        };
+        let (stopped, crashed) = (away(Leaves::Stopped), away(Leaves::Written));
+        let gaps = format!("{protocol}: {stopped:?} after a stop, {crashed:?} after a crash");
+        assert!(stopped < Duration::from_millis(100), "{gaps}");
+        // A view that a leader has proposed for ahead of time needs no further proposal.
+        assert!(crashed > Duration::from_secs(1) || protocol.facts().optimistic_proposals, "{gaps}");
+    }
+}
+
 /// Time between the return of a replica and the next attempt to lose a disk: several view timeouts.
 const NEXT_DISK: Duration = Duration::from_millis(70);
 /// Downtime after which a view of PBFT has failed, so that the others notice the missing replica.

@@ -64,9 +64,14 @@ impl<M: Message> Outbox<M> {
                 self.reservation = Some((view, id));
             }
         }
+        // After this record a restarted replica may propose in the reserved view. If it relied on the reservation again
+        // and crashed before its proposal was durable, it could propose there once more.
+        if let Record::Stopped { .. } = record {
+            self.forget_reservation();
+        }
     }
 
-    /// Drops the reservation, because a summary may remove its record; the records that follow renew it.
+    /// Drops the reservation. A summary may remove its record; the records that follow renew it.
     pub(crate) fn forget_reservation(&mut self) {
         self.reservation = None;
     }

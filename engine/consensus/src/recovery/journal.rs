@@ -71,6 +71,9 @@ pub enum Record {
     /// The replica has lost its journal, and with it bundles that it had acknowledged. Blocks up to this height may
     /// rely on those acknowledgements.
     LostKept { up_to: Height },
+    /// The process ended in good order, and everything that the replica signed is in records before this one. It had
+    /// proposed in no view above `proposed`, so the view that its last vote reserved is free after the restart.
+    Stopped { proposed: View },
 }
 
 /// Bound used while a replica does not know in which views it may have voted.
@@ -135,6 +138,7 @@ impl Record {
             | Record::Abstain(_)
             | Record::Summary { .. }
             | Record::LostKept { .. }
+            | Record::Stopped { .. }
             | Record::Summed => 0,
         }
     }
@@ -171,6 +175,7 @@ wire! {
         12 = Claims(claims: list["claims of a record", MAX_WINDOW, 49]),
         14 = Void(certificate),
         15 = LostKept { up_to },
+        16 = Stopped { proposed },
     } by hand |out, input| {
         record @ (Record::Bundles(bundles) | Record::Kept { bundles, .. }) => {
             record.encode_head(out);

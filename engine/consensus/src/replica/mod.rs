@@ -112,6 +112,7 @@ pub struct Replica<P: Protocol> {
     /// Height up to which blocks may rely on bundles that this replica acknowledged and then lost with its journal.
     lost_kept: Option<Height>,
     started: bool,
+    stopped: bool,
     /// Newest checkpoint above the committed height whose state a peer has offered, for each peer.
     offers: BTreeMap<ReplicaId, Certificate>,
     /// Number of offers that led to no state, for each peer.
@@ -167,6 +168,7 @@ impl<P: Protocol> Replica<P> {
             returning: None,
             lost_kept: None,
             started: false,
+            stopped: false,
             offers: BTreeMap::new(),
             void_offers: BTreeMap::new(),
             transfer: None,
@@ -184,6 +186,7 @@ impl<P: Protocol> Replica<P> {
     fn process(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
+        assert!(!self.stopped, "a stopped replica takes no input");
         match input {
             Input::Recall { id, record } => return self.recall(id, record, actions),
             Input::Forgot => return self.forgot(actions),

@@ -91,6 +91,7 @@ impl<P: Protocol> Replica<P> {
             }
             Record::Void(certificate) => _ = parts.store.absence.add(*certificate),
             Record::LostKept { up_to } => *lost_kept = Some(up_to),
+            Record::Stopped { proposed } => parts.safety.stopped(proposed),
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
                 parts.safety.recall(&promise, by_slot);
@@ -183,6 +184,15 @@ impl<P: Protocol> Replica<P> {
             self.summarize();
         }
         self.repeat_checkpoint();
+    }
+
+    /// Ends the replica in good order. Returns its last record, which the host writes to the journal after all others;
+    /// `None` before the start. Without the record the replica restarts as after a crash, which may take a view longer.
+    pub fn stop(&mut self) -> Option<(RecordId, Record)> {
+        assert!(!self.stopped, "a replica stops once");
+        self.stopped = true;
+        self.started
+            .then(|| (RecordId(self.out.records + 1), Record::Stopped { proposed: self.parts.safety.proposed() }))
     }
 
     /// Writes a summary to the journal: everything that is needed besides the state at the committed height.

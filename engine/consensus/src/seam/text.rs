@@ -196,6 +196,7 @@ pub fn record(record: &Record) -> String {
         Record::Standing(standing) => stands_on(standing),
         Record::Void(certificate) => certificate_name(certificate),
         Record::LostKept { up_to } => format!("has lost acknowledged bundles of blocks up to {up_to:?}"),
+        Record::Stopped { proposed } => format!("has stopped, and proposed up to {proposed:?}"),
         Record::Claims(claims) => {
             format!("claims {}", claims.iter().map(certificate_name).collect::<Vec<_>>().join(", "))
         }

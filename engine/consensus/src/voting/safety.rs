@@ -346,6 +346,13 @@ impl Safety {
         }
     }
 
+    /// Restores the orderly end of a process that had proposed in no view above `proposed`. The promises before it
+    /// then reserve no view any more.
+    pub(crate) fn stopped(&mut self, proposed: View) {
+        self.proposed = self.proposed.max(proposed);
+        self.reserved = View(0);
+    }
+
     /// Returns the last statement in a domain.
     pub fn last(&self, domain: Domain) -> Option<&Promise> {
         self.last.get(&domain)

@@ -270,6 +270,7 @@ pub fn record() -> BoxedStrategy<Record> {
         1 => Just(Record::Summed),
         1 => certificate().prop_map(|certificate| Record::Void(Box::new(certificate))),
         1 => number().prop_map(|height| Record::LostKept { up_to: Height(height) }),
+        1 => number().prop_map(|view| Record::Stopped { proposed: View(view) }),
         1 => standing().prop_map(Record::Standing),
         1 => collection::vec(certificate(), 0..4).prop_map(Record::Claims),
         1 => (block(), collection::vec((0..9u16).prop_map(ReplicaId), 0..4))

@@ -227,7 +227,7 @@ impl<'a> Audit<'a> {
                     self.broken = !self.demand(id, outcome);
                 }
             }
-            Record::Abstain(_) | Record::LostKept { .. } => {}
+            Record::Abstain(_) | Record::LostKept { .. } | Record::Stopped { .. } => {}
         }
     }
 

@@ -16,6 +16,8 @@ choice!(
     /// Part of a journal that survives a crash.
     #[derive(Default)]
     Leaves, "rest of a journal",
+    /// All records, and a last one: the replica was asked to stop. It sends nothing more.
+    Stopped = "stopped",
     /// All written records: the process died, but the machine stayed up.
     #[default]
     Written = "written",
@@ -29,6 +31,11 @@ choice!(
 
 /// Wire versions that a program may speak.
 const SPOKEN: RangeInclusive<u8> = OLDEST_WIRE_VERSION..=NEWEST_WIRE_VERSION;
+
+impl Leaves {
+    /// All but those of an orderly stop.
+    pub const CRASHES: [Leaves; 4] = [Leaves::Written, Leaves::Flushed, Leaves::Torn, Leaves::Nothing];
+}
 
 /// Crash point of a replica, counted from its start: before and after each record is written, before each message is
 /// signed, before it is sent, and after it is sent.
@@ -45,7 +52,7 @@ pub enum FaultSpec {
         at_ms: f64,
         for_ms: f64,
         replica: u16,
-        /// `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
+        /// `stopped`, `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
         #[serde(default)]
         journal: Leaves,
     },
@@ -245,6 +252,9 @@ impl FaultSpec {
             )),
             (None, FaultSpec::OffPath { packets_per_s, .. }) if !(1.0..=MAX_PACKETS_PER_S).contains(packets_per_s) => {
                 Some(format!("sends {packets_per_s} packets_per_s; expected 1 to {MAX_PACKETS_PER_S}"))
+            }
+            (None, FaultSpec::Strike { journal: Leaves::Stopped, .. }) => {
+                Some("stops a replica at a point; expected a `journal` of a crash, or kind `restart`".to_owned())
             }
             (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
             _ => None,

@@ -81,7 +81,7 @@ impl Journal {
         let disk = SimulatedDisk::new(seed, Fsync::Always);
         match leaves {
             Leaves::Nothing => {}
-            Leaves::Written => write(&disk, identity, &self.records),
+            Leaves::Stopped | Leaves::Written => write(&disk, identity, &self.records),
             Leaves::Flushed => write(&disk, identity, &self.records[..durable]),
             Leaves::Torn => {
                 write(&disk, identity, &self.records[..durable]);

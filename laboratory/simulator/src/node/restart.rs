@@ -22,6 +22,11 @@ pub struct Reborn<P: Protocol> {
 impl<P: Protocol> Node<P> {
     /// Crashes the replica. Without `returns` it never restarts.
     pub fn crash(&mut self, returns: Option<Leaves>) {
+        if returns == Some(Leaves::Stopped)
+            && let Some((id, record)) = self.parts.replica.stop()
+        {
+            self.journal.append(id, record, false);
+        }
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
         self.close_desk();
@@ -48,7 +53,8 @@ impl<P: Protocol> Node<P> {
         self.lose_states(leaves);
         (self.adopted, self.adopting) = (Height(0), None);
         self.close_desk();
-        (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
+        (self.alive, self.started, self.struck) = (true, false, false);
+        self.struck_at = self.struck_at.filter(|point| self.points < *point);
         self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
         self.verifiers.clear();

@@ -151,7 +151,7 @@ impl<P: Protocol> Node<P> {
     /// Applies a crash to the states, as to a node's files: flushed states survive, and so do the chunks of an
     /// interrupted transfer if the machine kept its power.
     pub(super) fn lose_states(&mut self, leaves: Leaves) {
-        if leaves != Leaves::Written {
+        if ![Leaves::Stopped, Leaves::Written].contains(&leaves) {
             self.states.forget_received();
         }
         self.states.retain(|kept| kept.state.is_durable && leaves != Leaves::Nothing);

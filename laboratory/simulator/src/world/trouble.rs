@@ -80,7 +80,7 @@ impl<P: Protocol> World<'_, P> {
             Change::Down(replica, leaves, returns) => self.go_down(replica, leaves, returns),
             Change::Upgrade(replica, version, returns) => {
                 self.connections.speak(replica, version);
-                self.go_down(replica, Leaves::Written, returns);
+                self.go_down(replica, Leaves::Stopped, returns);
             }
             Change::LoseDisk(replica, returns) => {
                 let leaves = if self.may_lose_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
