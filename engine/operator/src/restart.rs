@@ -25,7 +25,7 @@ Exit status:
 /// Flags of `quorate restart`.
 #[derive(Args)]
 pub struct RestartArgs {
-    /// The directory of the cluster's client.toml, such as that of a testnet.
+    /// The directory of the cluster's client.toml, such as the directory of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Restart this replica; may be repeated [default: all].

@@ -239,7 +239,7 @@ fn write(release: &Path) {
     fs::write(release.join(FORMATS), text + "\n").expect("it can be written");
 }
 
-/// A format with a new version has files here, beside those of the old one.
+/// A format with a new version has files here, beside the files of the old version.
 #[test]
 fn releases_of_all_formats_are_kept() {
     let kept = kept();

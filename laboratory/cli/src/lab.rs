@@ -293,14 +293,14 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     deliver(outputs, &judged)
 }
 
-/// Submits an array of jobs to Slurm, each of which takes runs until none is left.
+/// Submits an array of jobs to Slurm. Each takes runs until none is left.
 fn submit(selection: &Selection, run: &Run, jobs: usize) -> Outcome {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let script = slurm::script(&run.here.program, &words, &selection.dir, jobs)?;
     let said = slurm::submit(&script)?;
     let dir = selection.dir.display();
     output::say(&format!(
-        "{said}: {jobs} jobs in {}; `quorate lab missing --dir {dir}` lists what is left",
+        "{said}: {jobs} jobs in {}; `quorate lab missing --dir {dir}` lists the rest",
         script.display()
     ))?;
     Ok(())

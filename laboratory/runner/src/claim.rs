@@ -19,7 +19,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims what the file stands for; `None` if somebody else has claimed it.
+    /// Claims the repetition that the file stands for; `None` if somebody else has claimed it.
     ///
     /// # Errors
     /// If the file cannot be created or locked.

@@ -29,7 +29,7 @@ pub(crate) struct Runnable {
     pub obstacle: Option<String>,
 }
 
-/// What does not change while an experiment runs.
+/// Parts of an experiment that do not change while it runs.
 pub(crate) struct Site<'r> {
     pub run: &'r Run,
     pub plan: &'r Plan<'r>,

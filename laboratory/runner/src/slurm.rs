@@ -13,7 +13,7 @@ const SCRIPT_FILE: &str = "slurm.sh";
 /// Directory of the jobs' outputs, in the directory of results.
 const LOGS_DIR: &str = "jobs";
 
-/// Writes the script of the jobs, each of which runs `program` with `words`, its arguments, until no run is left.
+/// Writes the script of the jobs, each running `program` with `words`, its arguments, until no run is left.
 /// Returns its path.
 ///
 /// # Errors

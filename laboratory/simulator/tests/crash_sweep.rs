@@ -151,8 +151,8 @@ fn real_macs() {
     }
 }
 
-/// A leader stops in good order and returns, and its machine then loses power at any point. Before its first proposal it
-/// relies on what its last record says about the view in which it returns.
+/// A leader stops in good order and returns, and its machine then loses power at any point. Its last record
+/// says whether it may propose in the view in which it returns.
 #[test]
 fn a_leader_that_stopped_and_returned_crashes() {
     for protocol in ProtocolKind::ALL.iter().filter(|protocol| !protocol.has_slots()) {

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time for a replica to write what the cluster has certified, beyond that of the commands themselves.
+/// Time for a replica to write a certified checkpoint, in addition to the time of the commands themselves.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before the directory is read again.
 const PAUSE: Duration = Duration::from_millis(500);

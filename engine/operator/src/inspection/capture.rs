@@ -9,7 +9,7 @@ use quorate_types::{Block, Bundle, Height};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was collected from a replica's directory.
+/// Contents of a replica's directory.
 pub(crate) struct Capture {
     pub place: Place,
     pub verification: Verification,

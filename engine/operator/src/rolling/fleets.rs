@@ -70,7 +70,7 @@ impl Fleet for Reached<'_> {
     }
 }
 
-/// Replicas as processes of this host and this user, each from its directory in that of a testnet. A restarted replica
+/// Replicas as processes of this host and this user, each from its directory in the testnet's directory. A restarted replica
 /// keeps the flags of its former process, and logs to [`LOG_FILE`] in its directory.
 pub struct Processes {
     testnet: PathBuf,
@@ -190,8 +190,8 @@ fn last_line(path: &Path) -> Option<String> {
     tail.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// Commands of the operator, run by `sh`. In each, `{id}` is the replica's number, `{dir}` its directory in that of the
-/// testnet, and `{host}` the host of its address.
+/// Commands of the operator, run by `sh`. In each, `{id}` is the replica's number, `{dir}` its directory in the
+/// testnet's, and `{host}` the host of its address.
 pub struct Commands {
     pub testnet: PathBuf,
     /// Hosts by replica.
@@ -204,7 +204,7 @@ pub struct Commands {
 impl Commands {
     fn run(&self, command: &str, replica: ReplicaId) -> Result<(), Trouble> {
         let command = self.fill(command, replica);
-        // What it prints is for the operator, and standard output is for results.
+        // Its output is for the operator, and standard output is for results.
         let output = Command::new("sh").arg("-c").arg(&command).stdin(Stdio::null()).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         match output.status.success() {

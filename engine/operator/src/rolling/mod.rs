@@ -215,7 +215,7 @@ impl RollingRestart {
         left.dedup();
         let mut restarted = Vec::with_capacity(left.len());
         while !left.is_empty() {
-            // A fault before the first stop is reported immediately: waiting would not be what the caller expects.
+            // A fault before the first stop is reported immediately: the caller expects no wait.
             let patience = if restarted.is_empty() { Duration::ZERO } else { self.ready_timeout };
             let outcome = self.restart_next(fleet, &left, patience, told);
             match outcome {
