@@ -273,12 +273,24 @@ impl Config {
         self.max_delay() * self.protocol.facts().awaited_delays
     }
 
+    /// Longest time that a leader with blocks of a fixed size waits for more commands.
+    fn batch_patience(&self) -> Duration {
+        match self.batch_policy() {
+            _ if self.batch.is_auto() => Duration::ZERO,
+            (BatchPolicy::Eager, _) => Duration::ZERO,
+            (BatchPolicy::Full, _) => self.view_timeout() / MAX_WAIT_DIVISOR,
+            (BatchPolicy::Timed, wait) => wait,
+        }
+    }
+
     /// Shortest timeout of a view, before any doubling. In a view shorter than [`MAX_WAIT_DIVISOR`] times as long as its
-    /// leader has to wait, the leader would wait less, and not hear of the highest lock.
+    /// leader has to wait, the leader would wait less, and not hear of the highest lock, or the view would time out
+    /// while the leader waits for votes or commands.
     pub fn shortest_view_timeout(&self) -> Duration {
         match self.view_duration {
             ViewDuration::Adaptive => {
-                let least = Duration::from_millis(self.min_view_timeout_ms).max(self.awaited() * MAX_WAIT_DIVISOR);
+                let waits = self.awaited().max(self.batch_patience()).max(self.vote_wait());
+                let least = Duration::from_millis(self.min_view_timeout_ms).max(waits * MAX_WAIT_DIVISOR);
                 least.min(self.view_timeout())
             }
             ViewDuration::Fixed | ViewDuration::Exponential => self.view_timeout(),

@@ -4,7 +4,9 @@ use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::config::{MAX_VIEW_TIMEOUT_MS, MAX_WAIT_DIVISOR, ProtocolKind, ViewDuration};
+use quorate_consensus::config::{
+    BatchPolicy, BatchSize, MAX_VIEW_TIMEOUT_MS, MAX_WAIT_DIVISOR, ProtocolKind, ViewDuration,
+};
 use quorate_consensus::voting::pacemaker::{Alarm, Pacemaker};
 use quorate_types::*;
 use std::time::Duration;
@@ -286,5 +288,25 @@ fn adaptive_views_are_long_enough_for_their_leaders_wait_in_every_protocol() {
         let expected = if wait.is_zero() { 50 } else { 480 };
         assert_eq!(pacemaker.duration(), millis(expected), "{protocol} is no slower than it must be");
         assert_eq!(pacemaker.shortest(), millis(expected) / 2, "{protocol}");
+    }
+}
+
+/// A leader that waits for votes or commands does not lose its view.
+#[test]
+fn adaptive_views_are_four_times_as_long_as_a_leader_waits_for_votes_or_commands() {
+    let adaptive = Config { view_duration: ViewDuration::Adaptive, ..config() };
+    let fixed = Config { batch: 400.into(), ..adaptive.clone() };
+    let timed = Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: 30, ..fixed.clone() };
+    for (config, expected) in [
+        (adaptive.clone(), 50),
+        (Config { vote_wait_us: 20_000, ..adaptive.clone() }, 80),
+        (fixed.clone(), 50),
+        (timed.clone(), 120),
+        (Config { batch: BatchSize::Auto, ..timed }, 50),
+        (Config { batch_policy: BatchPolicy::Full, ..fixed }, 1000),
+    ] {
+        let mut pacemaker = Pacemaker::new(&config, quorum(4));
+        after_views(&mut pacemaker, &[1; 50]);
+        assert_eq!(pacemaker.duration(), millis(expected), "{config:?}");
     }
 }
