@@ -125,9 +125,9 @@ pub struct Config {
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS")))]
     pub view_timeout_ms: u64,
-    /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
-    /// (`hotstuff-2`, `simple-moonshot`), a lower value counts as eight times `max_delay_ms`: four times as long as
-    /// they wait. A value above `view_timeout_ms` counts as that one.
+    /// Shortest view timeout that `adaptive` may choose, in milliseconds. A value below four times as long as leaders
+    /// wait counts as that: for higher certificates (`hotstuff-2`, `simple-moonshot`: two `max_delay_ms`), for votes
+    /// (`vote_wait_us`), or for commands. A value above `view_timeout_ms` counts as that one.
     #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
