@@ -42,7 +42,7 @@ pub const MAX_RECORDS: u64 = 1 << 32;
 /// Maximum size of a command file, in bytes.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
 
-/// Source of a load's commands; the mixes are those of YCSB on the key-value store.
+/// Source of a load's commands. The mixes are YCSB's, on the key-value store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadKind {
     /// Meaningless commands of a fixed size.

@@ -1,5 +1,5 @@
-//! Differences between the versions that the replicas of a cluster run, as `quorate status` shows them: normal during an
-//! upgrade, forgotten afterwards.
+//! Differences between the versions that the replicas of a cluster run, as `quorate status` shows them: normal during
+//! an upgrade, and a mistake afterwards.
 
 use quorate_types::Status;
 use quorate_types::text::escaped;
@@ -10,7 +10,7 @@ pub fn of_versions(answered: &[&Status]) -> Vec<String> {
     programs(answered).into_iter().chain(wires(answered)).collect()
 }
 
-/// Describes the programs, if they differ. For a replica that does not answer, uses the version that it sent to the others.
+/// Describes the programs, if they differ. A replica that does not answer has the version that it sent to the others.
 fn programs(answered: &[&Status]) -> Option<String> {
     let mut programs: BTreeMap<u16, &str> = BTreeMap::new();
     for host in answered.iter().filter_map(|status| status.host.as_ref()) {

@@ -201,9 +201,8 @@ fn check_name(name: &str) -> Outcome {
     let characters = name.chars().count();
     match (1..=MAX_CLUSTER_NAME_CHARACTERS).contains(&characters) {
         true => Ok(()),
-        false => Err(wrong_call(format!(
-            "--cluster has {characters} characters; help: use 1 to {}",
-            MAX_CLUSTER_NAME_CHARACTERS
-        ))),
+        false => {
+            Err(wrong_call(format!("--name has {characters} characters; help: use 1 to {MAX_CLUSTER_NAME_CHARACTERS}")))
+        }
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Replicas of a cluster that begins with a snapshot.
 const NEW_REPLICAS: u16 = 7;
-/// Snapshots of a cluster that keeps a state every 32 blocks, one of which contains a state: each orders 24 commands.
+/// Snapshots until one contains a state. Each orders 24 commands, and the cluster keeps a state every 32 blocks.
 const MAX_SNAPSHOTS: usize = 10;
 
 fn certificate(height: u64, proof: Vec<u8>) -> Certificate {

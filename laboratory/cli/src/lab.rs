@@ -14,12 +14,12 @@ use quorate_node::interrupt;
 use quorate_operator::failure::cannot_use;
 use quorate_operator::output::{self, Form, Outputs};
 use quorate_runner::artefact::{self, About};
+use quorate_runner::backend::Backend;
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
 use quorate_runner::judged::{Judged, Verdicts};
 use quorate_runner::missing::Inventory;
-use quorate_runner::on::On;
 use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Columns, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
@@ -28,6 +28,7 @@ use quorate_runner::{Here, Observer, Run, Source, Step, Store, bibtex, catalogue
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -108,7 +109,7 @@ pub struct RunArgs {
     /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
     /// no other has taken. slurm: N such processes as an array of jobs.
     #[arg(long, value_name = "local:K|shared[:K]|slurm:N")]
-    on: Option<On>,
+    on: Option<Backend>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -264,7 +265,7 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     let chosen = chosen(selection)?;
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
     let on = arguments.on.unwrap_or_default();
-    if arguments.json.is_some() && matches!(on, On::Slurm { .. }) {
+    if arguments.json.is_some() && matches!(on, Backend::Slurm { .. }) {
         let help = "leave it out; once the jobs have ended, call `quorate lab report --json`";
         return Err(Fault::<String>::new("--json", "has no effect with --on slurm, whose jobs write rows", help).into());
     }
@@ -274,7 +275,7 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
         run.check(source)?;
     }
     run.store.create()?;
-    if let On::Slurm { jobs } = on {
+    if let Backend::Slurm { jobs } = on {
         return submit(selection, &run, jobs);
     }
     let _lock = run.store.lock(run.shared)?;
@@ -295,7 +296,8 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
 
 /// Submits an array of jobs to Slurm. Each takes runs until none is left.
 fn submit(selection: &Selection, run: &Run, jobs: usize) -> Outcome {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = std::env::args_os().skip(1).map(|word| word.into_string().map_err(not_text));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
     let script = slurm::script(&run.here.program, &words, &selection.dir, jobs)?;
     let said = slurm::submit(&script)?;
     let dir = selection.dir.display();
@@ -304,6 +306,11 @@ fn submit(selection: &Selection, run: &Run, jobs: usize) -> Outcome {
         script.display()
     ))?;
     Ok(())
+}
+
+fn not_text(word: OsString) -> Fault {
+    let what = "is not UTF-8, and cannot be written to the script of the jobs";
+    Fault::new(word.display().to_string(), what, "use another name")
 }
 
 fn missing(arguments: &MissingArgs) -> Outcome {
@@ -328,7 +335,7 @@ fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>
         profile: selection.profile,
         instruments: (!selection.instrument.is_empty()).then(|| selection.instrument.clone()),
         seed: selection.seed,
-        slots: On::default().slots(),
+        slots: Backend::default().slots(),
         shared: false,
     })
 }

@@ -1,10 +1,10 @@
 //! The course of an experiment: which run comes next, until the claims are decided.
 
+use crate::cells::Cells;
 use crate::claim::{Claim, Share};
 use crate::error::RunnerError;
 use crate::progress::{Observer, Step};
 use crate::report::stamped;
-use crate::site::Site;
 use quorate_lab::experiments::{Instrument, Row, needs};
 use quorate_node::interrupt;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// State of a running experiment.
 pub(crate) struct Course<'r> {
-    site: &'r Site<'r>,
+    cells: &'r Cells<'r>,
     rows: Vec<Row>,
     done: usize,
     total: usize,
@@ -42,9 +42,9 @@ struct Begun {
 type Ended = (u32, usize, Result<Option<Row>, RunnerError>);
 
 impl<'r> Course<'r> {
-    pub fn new(site: &'r Site<'r>) -> Course<'r> {
+    pub fn new(cells: &'r Cells<'r>) -> Course<'r> {
         Course {
-            site,
+            cells,
             rows: Vec::new(),
             done: 0,
             total: 0,
@@ -56,8 +56,8 @@ impl<'r> Course<'r> {
 
     /// Returns the rows, and why some are missing.
     pub fn finish(self) -> (Vec<Row>, Option<String>) {
-        let Course { site, done, total, cut, .. } = &self;
-        let name = &site.name;
+        let Course { cells, done, total, cut, .. } = &self;
+        let name = &cells.name;
         let partial = match interrupt::requested() {
             Some(signal) => Some(format!("{name} ended by {signal} after {done} of {total} runs")),
             None => (!cut.is_empty())
@@ -68,12 +68,12 @@ impl<'r> Course<'r> {
 
     /// Loads the existing rows, except failures, which are retried.
     pub fn reuse(&mut self, observer: &mut dyn Observer) {
-        for (cell, runnable) in self.site.plan.cells.iter().zip(&self.site.cells) {
-            for repetition in 0..self.site.plan.repeat.max {
-                match self.site.run.store.load(&runnable.key, repetition) {
+        for (cell, runnable) in self.cells.plan.cells.iter().zip(&self.cells.runnable) {
+            for repetition in 0..self.cells.plan.repeat.max {
+                match self.cells.run.store.load(&runnable.key, repetition) {
                     Ok(row) => {
                         let row = row.filter(|row| row.failure.is_none() && row.not_measurable.is_none());
-                        self.rows.extend(row.map(|row| stamped(self.site.plan, cell, row)));
+                        self.rows.extend(row.map(|row| stamped(self.cells.plan, cell, row)));
                     }
                     Err(error) => observer.warn(&format!("{error}; the cell is run again")),
                 }
@@ -81,43 +81,43 @@ impl<'r> Course<'r> {
         }
         self.done = self.rows.len();
         if self.done > 0 {
-            observer.on_reuse(&self.site.name, self.done);
+            observer.on_reuse(&self.cells.name, self.done);
         }
     }
 
     /// Adds a row for each cell that cannot be run here, with the reason.
     pub fn note_obstacles(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
-        for (cell, runnable) in self.site.cells.iter().enumerate() {
+        for (cell, runnable) in self.cells.runnable.iter().enumerate() {
             let Some(why) = &runnable.obstacle else { continue };
-            let place = &self.site.plan.cells[cell];
+            let place = &self.cells.plan.cells[cell];
             observer.warn(&format!(
                 "{} {}, {}: not measurable here: {why}",
-                self.site.name,
+                self.cells.name,
                 place.instrument,
                 place.label()
             ));
-            let row = Row { not_measurable: Some(why.clone()), ..self.site.row(0, cell, &runnable.call) };
-            self.site.run.store.save(&runnable.key, &row)?;
+            let row = Row { not_measurable: Some(why.clone()), ..self.cells.row(0, cell, &runnable.call) };
+            self.cells.run.store.save(&runnable.key, &row)?;
             self.rows.push(row);
         }
         Ok(())
     }
 
     fn can_run(&self, cell: usize) -> bool {
-        self.site.cells[cell].obstacle.is_none() && !self.cut.contains(&cell)
+        self.cells.runnable[cell].obstacle.is_none() && !self.cut.contains(&cell)
     }
 
     /// Runs the minimum of the file, and then the repetitions that the claims need.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
-        let turns = self.site.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
+        let turns = self.cells.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
         let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.can_run(*cell)).collect();
         self.total = self.done + queue.len();
         while !queue.is_empty() && interrupt::requested().is_none() {
             self.run_queue(&mut queue, observer)?;
-            let needs = needs(self.site.plan, &self.rows).into_iter().filter(|need| self.can_run(need.cell));
+            let needs = needs(self.cells.plan, &self.rows).into_iter().filter(|need| self.can_run(need.cell));
             let needs: Vec<_> = needs.collect();
             if let Some(first) = needs.first().filter(|_| interrupt::requested().is_none()) {
-                observer.on_need(&self.site.name, needs.len(), &first.why);
+                observer.on_need(&self.cells.name, needs.len(), &first.why);
                 self.total = self.done + needs.len();
             }
             queue.extend(needs.iter().map(|need| (need.repetition, need.cell)));
@@ -126,12 +126,12 @@ impl<'r> Course<'r> {
     }
 
     fn has(&self, repetition: u32, cell: usize) -> bool {
-        let (values, instrument) = (self.site.plan.cells[cell].values(), self.site.plan.cells[cell].instrument);
+        let (values, instrument) = (self.cells.plan.cells[cell].values(), self.cells.plan.cells[cell].instrument);
         self.rows.iter().any(|row| row.repetition == repetition && row.instrument == instrument && row.cell == values)
     }
 
     fn has_failed(&self, cell: usize) -> bool {
-        let (values, instrument) = (self.site.plan.cells[cell].values(), self.site.plan.cells[cell].instrument);
+        let (values, instrument) = (self.cells.plan.cells[cell].values(), self.cells.plan.cells[cell].instrument);
         self.rows.iter().any(|row| row.failure.is_some() && row.instrument == instrument && row.cell == values)
     }
 
@@ -166,9 +166,9 @@ impl<'r> Course<'r> {
     where
         'r: 's,
     {
-        let (site, sender, repetition, cell) = (self.site, sender.clone(), begun.repetition, begun.cell);
+        let (cells, sender, repetition, cell) = (self.cells, sender.clone(), begun.repetition, begun.cell);
         scope.spawn(move || {
-            let row = site.measure(repetition, cell);
+            let row = cells.measure(repetition, cell);
             // Nobody receives it if the course has failed.
             let _ = sender.send((repetition, cell, row));
         });
@@ -189,11 +189,11 @@ impl<'r> Course<'r> {
             self.cut.push(cell);
             return Ok(());
         };
-        let runnable = &self.site.cells[cell];
+        let runnable = &self.cells.runnable[cell];
         let pace = self.paces.entry(row.instrument.name()).or_default();
         let share = begun.at.elapsed().as_secs_f64() / (under_way.len() + 1) as f64;
         *pace = (pace.0 + share, pace.1 + runnable.call.load_time().as_secs_f64());
-        self.site.run.store.save(&runnable.key, &row)?;
+        self.cells.run.store.save(&runnable.key, &row)?;
         self.done += 1;
         observer.on_end(&self.step(&begun, under_way, queue), &row);
         self.rows.push(row);
@@ -216,7 +216,7 @@ impl<'r> Course<'r> {
             }
             queue.pop_front();
             let at = Instant::now();
-            if !self.site.run.shared {
+            if !self.cells.run.shared {
                 return Ok(Some(Begun { repetition, cell, at, _locks: None }));
             }
             match self.take_locks(repetition, cell)? {
@@ -231,31 +231,31 @@ impl<'r> Course<'r> {
     }
 
     fn fits(&self, cell: usize, under_way: &[Begun]) -> bool {
-        let cells = &self.site.plan.cells;
+        let cells = &self.cells.plan.cells;
         let own = cells[cell].instrument;
         let beside = |other: &Begun| is_undisturbed(own) && other.cell != cell && cells[other.cell].instrument == own;
-        under_way.len() < self.site.run.slots && under_way.iter().all(beside)
+        under_way.len() < self.cells.run.slots && under_way.iter().all(beside)
     }
 
     /// Locks a repetition of a cell, and the machine; `None` if others hold either.
     fn take_locks(&self, repetition: u32, cell: usize) -> Result<Option<(Claim, Share)>, RunnerError> {
-        let store = &self.site.run.store;
-        let Some(claim) = store.claim(&self.site.cells[cell].key, repetition)? else { return Ok(None) };
-        let whole = !is_undisturbed(self.site.plan.cells[cell].instrument);
+        let store = &self.cells.run.store;
+        let Some(claim) = store.claim(&self.cells.runnable[cell].key, repetition)? else { return Ok(None) };
+        let whole = !is_undisturbed(self.cells.plan.cells[cell].instrument);
         Ok(store.share_of_machine(whole)?.map(|share| (claim, share)))
     }
 
     /// Takes over the row that another process has written since this course began. Returns false if there is none.
     fn take_over(&mut self, repetition: u32, cell: usize) -> Result<bool, RunnerError> {
-        let store = &self.site.run.store;
-        let key = &self.site.cells[cell].key;
+        let store = &self.cells.run.store;
+        let key = &self.cells.runnable[cell].key;
         let Some(row) = store.load(key, repetition)? else { return Ok(false) };
         // A failure from before is retried.
         let is_old = || store.written_at(key, repetition).is_none_or(|written| written < self.began);
         if (row.failure.is_some() || row.not_measurable.is_some()) && is_old() {
             return Ok(false);
         }
-        self.rows.push(stamped(self.site.plan, &self.site.plan.cells[cell], row));
+        self.rows.push(stamped(self.cells.plan, &self.cells.plan.cells[cell], row));
         self.done += 1;
         Ok(true)
     }
@@ -265,9 +265,9 @@ impl<'r> Course<'r> {
         let cells = under_way.iter().map(|begun| begun.cell).chain(queue.iter().map(|(_, cell)| *cell));
         let left: f64 = cells.map(|cell| self.expected(cell)).sum();
         Step {
-            experiment: &self.site.name,
-            instrument: self.site.plan.cells[cell].instrument,
-            cell: self.site.plan.cells[cell].label(),
+            experiment: &self.cells.name,
+            instrument: self.cells.plan.cells[cell].instrument,
+            cell: self.cells.plan.cells[cell].label(),
             repetition,
             done: self.done,
             total: self.total,
@@ -277,9 +277,9 @@ impl<'r> Course<'r> {
 
     /// Returns the expected time of a run in seconds.
     fn expected(&self, cell: usize) -> f64 {
-        let pace = self.paces.get(self.site.plan.cells[cell].instrument.name());
+        let pace = self.paces.get(self.cells.plan.cells[cell].instrument.name());
         let ratio = pace.filter(|(_, load)| *load > 0.0).map_or(EXPECTED_RATIO, |(took, load)| took / load);
-        self.site.cells[cell].call.load_time().as_secs_f64() * ratio
+        self.cells.runnable[cell].call.load_time().as_secs_f64() * ratio
     }
 }
 

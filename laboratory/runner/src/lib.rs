@@ -1,15 +1,17 @@
 //! Runs experiment files cell by cell, keeps the rows, and judges, compares and exports them.
 //!
 //! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
-//! another (`course`), each in a process of its own (`site`, [`call`], `process`), and keeps every row in a directory
-//! ([`store`]), which several processes may share (`claim`).
-//! [`missing`] lists the runs that a directory lacks. [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes rows as
-//! tables, [`bibtex`] the entries that cite a run, and [`artefact`] makes a directory fit to publish.
+//! another (`course`), each in a process of its own (`cells`, [`call`], `process`), and keeps every row in a directory
+//! ([`store`]), which several processes may share (`claim`). [`missing`] lists the runs that a directory lacks.
+//! [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes rows as tables, [`bibtex`] the
+//! entries that cite a run, and [`artefact`] makes a directory fit to publish.
 
 pub mod artefact;
+pub mod backend;
 pub mod bibtex;
 pub mod call;
 pub mod catalogue;
+mod cells;
 mod claim;
 pub mod compare;
 mod course;
@@ -21,7 +23,6 @@ mod formulas;
 pub mod here;
 pub mod judged;
 pub mod missing;
-pub mod on;
 mod options;
 pub mod page;
 mod process;
@@ -30,7 +31,6 @@ pub mod reference;
 pub mod report;
 pub mod run;
 mod scenarios;
-mod site;
 pub mod slurm;
 pub mod store;
 

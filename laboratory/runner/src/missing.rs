@@ -1,7 +1,7 @@
 //! Runs that an experiment lacks: not run yet, failed, or needed to decide a claim.
 
+use crate::cells::Runnable;
 use crate::error::RunnerError;
-use crate::site::Runnable;
 use crate::store::Store;
 use quorate_lab::experiments::{Instrument, Plan, needs};
 use quorate_operator::report::Report;

@@ -2,13 +2,13 @@
 
 use crate::call::{Call, Files, known};
 use crate::catalogue::Source;
+use crate::cells::{Cells, Runnable};
 use crate::course::Course;
 use crate::error::RunnerError;
 use crate::judged::Judged;
 use crate::missing::Missing;
 use crate::options::Run;
 use crate::progress::Observer;
-use crate::site::{Runnable, Site};
 use crate::store::{Record, seed};
 use quorate_lab::experiments::{Experiment, Plan};
 use quorate_types::Fault;
@@ -32,10 +32,10 @@ impl Run {
     pub fn experiment_with(&self, source: &Source, observer: &mut dyn Observer) -> Result<Judged, RunnerError> {
         let experiment = self.experiment(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
-        let cells = self.runnable(&plan)?;
-        self.store.record(&experiment.name(), &self.record(source, &plan, &cells))?;
-        let site = Site { run: self, plan: &plan, name: experiment.name(), cells };
-        let mut course = Course::new(&site);
+        let runnable = self.runnable(&plan)?;
+        self.store.record(&experiment.name(), &self.record(source, &plan, &runnable))?;
+        let cells = Cells { run: self, plan: &plan, name: experiment.name(), runnable };
+        let mut course = Course::new(&cells);
         course.reuse(observer);
         course.note_obstacles(observer)?;
         course.run(observer)?;

@@ -1,7 +1,7 @@
 //! Several processes share a directory of results.
 
 use crate::common::Scratch;
-use quorate_runner::on::On;
+use quorate_runner::backend::Backend;
 use quorate_runner::{Store, slurm};
 use std::fs;
 use std::path::Path;
@@ -79,15 +79,15 @@ fn a_shared_directory_admits_others_that_share_it() {
 #[test]
 fn places_are_read_or_refused_with_their_forms() {
     for (text, place) in [
-        ("local:3", On::Local { slots: 3 }),
-        ("shared:1", On::Shared { slots: 1 }),
-        ("slurm:40", On::Slurm { jobs: 40 }),
+        ("local:3", Backend::Local { slots: 3 }),
+        ("shared:1", Backend::Shared { slots: 1 }),
+        ("slurm:40", Backend::Slurm { jobs: 40 }),
     ] {
-        assert_eq!(text.parse::<On>().expect("it is a place"), place);
+        assert_eq!(text.parse::<Backend>().expect("it is a place"), place);
     }
-    assert_eq!("local".parse::<On>().expect("it is a place"), On::default());
+    assert_eq!("local".parse::<Backend>().expect("it is a place"), Backend::default());
     for wrong in ["", "slurm", "local:0", "local:10001", "shared:", "shared:x", "ssh:3", "slurm:-1"] {
-        let error = wrong.parse::<On>().expect_err("it is no place").to_string();
+        let error = wrong.parse::<Backend>().expect_err("it is no place").to_string();
         assert!(error.contains(&format!("`{wrong}`")) && error.contains("slurm:N"), "{error}");
     }
 }

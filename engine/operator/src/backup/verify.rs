@@ -9,6 +9,7 @@ use super::file::{BackedBlock, Backup, Base};
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor};
 use quorate_client::ClientConfig;
+use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_crypto::{Keyring, SchemeKind, verify_certificate};
 use quorate_node::NodeConfig;
@@ -32,15 +33,8 @@ impl Trusted {
     /// # Errors
     /// If its keys are invalid.
     pub fn of_client(config: &ClientConfig) -> Result<Trusted, BackupError> {
-        let committee = config.committee()?;
-        Ok(Trusted {
-            keyring: Keyring::new(config.scheme, &committee)?,
-            committee,
-            scheme: config.scheme,
-            application: config.application,
-            has_slots: config.protocol.has_slots(),
-            initial: config.initial_state,
-        })
+        let ClientConfig { scheme, application, protocol, initial_state, .. } = *config;
+        Trusted::new(config.committee()?, scheme, application, protocol, initial_state)
     }
 
     /// Returns the cluster of a replica's configuration.
@@ -48,15 +42,19 @@ impl Trusted {
     /// # Errors
     /// If its keys are invalid.
     pub fn of_replica(config: &NodeConfig) -> Result<Trusted, BackupError> {
-        let committee = config.committee()?;
-        Ok(Trusted {
-            keyring: Keyring::new(config.scheme, &committee)?,
-            committee,
-            scheme: config.scheme,
-            application: config.application,
-            has_slots: config.consensus.protocol.has_slots(),
-            initial: config.initial_state,
-        })
+        let NodeConfig { scheme, application, initial_state, .. } = *config;
+        Trusted::new(config.committee()?, scheme, application, config.consensus.protocol, initial_state)
+    }
+
+    fn new(
+        committee: Committee,
+        scheme: SchemeKind,
+        application: ApplicationKind,
+        protocol: ProtocolKind,
+        initial: Option<Digest>,
+    ) -> Result<Trusted, BackupError> {
+        let keyring = Keyring::new(scheme, &committee)?;
+        Ok(Trusted { committee, keyring, scheme, application, has_slots: protocol.has_slots(), initial })
     }
 }
 

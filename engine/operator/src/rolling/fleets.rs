@@ -10,6 +10,7 @@ use quorate_types::ReplicaId;
 use quorate_types::text::{escaped, quote};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +25,7 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// Maximum time for all replicas' answers.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of the end of a log that is read, in bytes.
-const LOG_TAIL_BYTES: usize = 4 << 10;
+const LOG_TAIL_BYTES: u64 = 4 << 10;
 
 /// Stops and starts one replica at a time.
 pub trait Supervisor {
@@ -70,8 +71,8 @@ impl Fleet for Reached<'_> {
     }
 }
 
-/// Replicas as processes of this host and this user, each from its directory in the testnet's directory. A restarted replica
-/// keeps the flags of its former process, and logs to [`LOG_FILE`] in its directory.
+/// Replicas as processes of this host and this user, each from its directory in the testnet's directory. A restarted
+/// replica keeps the flags of its former process, and logs to [`LOG_FILE`] in its directory.
 pub struct Processes {
     testnet: PathBuf,
     program: PathBuf,
@@ -185,9 +186,12 @@ pub fn kept_flags(words: &[String]) -> Vec<String> {
 
 /// Returns the last line of a log that is not empty.
 fn last_line(path: &Path) -> Option<String> {
-    let text = fs::read(path).ok()?;
-    let tail = String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned();
-    tail.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+    let mut log = File::open(path).ok()?;
+    let length = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    log.take(LOG_TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    String::from_utf8_lossy(&tail).lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
 /// Commands of the operator, run by `sh`. In each, `{id}` is the replica's number, `{dir}` its directory in the

@@ -33,7 +33,7 @@ choice!(
 const SPOKEN: RangeInclusive<u8> = OLDEST_WIRE_VERSION..=NEWEST_WIRE_VERSION;
 
 impl Leaves {
-    /// All but those of an orderly stop.
+    /// All except an orderly stop.
     pub const CRASHES: [Leaves; 4] = [Leaves::Written, Leaves::Flushed, Leaves::Torn, Leaves::Nothing];
 }
 

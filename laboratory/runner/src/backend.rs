@@ -1,4 +1,4 @@
-//! Places where the runs of experiments take place.
+//! Backends that run the cells of experiments.
 
 use quorate_types::Fault;
 use std::str::FromStr;
@@ -7,41 +7,41 @@ use std::thread;
 /// Maximum number of simultaneous simulations, or of jobs.
 const MAX_JOBS: usize = 10_000;
 
-/// Where runs take place, as on the command line: `local:K`, `shared`, `shared:K` or `slurm:N`.
+/// Runs the cells, as chosen by `--on`: `local:K`, `shared`, `shared:K` or `slurm:N`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum On {
-    /// In this process's directory, which it has alone.
+pub enum Backend {
+    /// This process, which has its directory alone.
     Local { slots: usize },
-    /// In a directory that other processes share.
+    /// This process, whose directory other processes share.
     Shared { slots: usize },
-    /// In an array of jobs that share a directory.
+    /// An array of jobs that share a directory.
     Slurm { jobs: usize },
 }
 
-impl On {
+impl Backend {
     /// Returns the maximum number of simultaneous simulations of this process.
     pub fn slots(self) -> usize {
         match self {
-            On::Local { slots } | On::Shared { slots } => slots,
-            On::Slurm { .. } => cores(),
+            Backend::Local { slots } | Backend::Shared { slots } => slots,
+            Backend::Slurm { .. } => cores(),
         }
     }
 
     pub fn is_shared(self) -> bool {
-        matches!(self, On::Shared { .. })
+        matches!(self, Backend::Shared { .. })
     }
 }
 
-impl Default for On {
-    fn default() -> On {
-        On::Local { slots: cores() }
+impl Default for Backend {
+    fn default() -> Backend {
+        Backend::Local { slots: cores() }
     }
 }
 
-impl FromStr for On {
+impl FromStr for Backend {
     type Err = Fault;
 
-    fn from_str(text: &str) -> Result<On, Fault> {
+    fn from_str(text: &str) -> Result<Backend, Fault> {
         let wrong = || {
             let what = format!("is `{text}`, not a place with a number from 1 to {MAX_JOBS}");
             Fault::new("--on", what, "set local:K, shared, shared:K or slurm:N")
@@ -54,9 +54,9 @@ impl FromStr for On {
             return Err(wrong());
         }
         match (name, number) {
-            ("local", slots) => Ok(On::Local { slots: slots.unwrap_or_else(cores) }),
-            ("shared", slots) => Ok(On::Shared { slots: slots.unwrap_or_else(cores) }),
-            ("slurm", Some(jobs)) => Ok(On::Slurm { jobs }),
+            ("local", slots) => Ok(Backend::Local { slots: slots.unwrap_or_else(cores) }),
+            ("shared", slots) => Ok(Backend::Shared { slots: slots.unwrap_or_else(cores) }),
+            ("slurm", Some(jobs)) => Ok(Backend::Slurm { jobs }),
             _ => Err(wrong()),
         }
     }

@@ -30,18 +30,18 @@ pub(crate) struct Runnable {
 }
 
 /// Parts of an experiment that do not change while it runs.
-pub(crate) struct Site<'r> {
+pub(crate) struct Cells<'r> {
     pub run: &'r Run,
     pub plan: &'r Plan<'r>,
     pub name: String,
     /// In the order of the plan.
-    pub cells: Vec<Runnable>,
+    pub runnable: Vec<Runnable>,
 }
 
-impl Site<'_> {
+impl Cells<'_> {
     /// Returns a row without figures for a run of a cell.
     pub fn row(&self, repetition: u32, cell: usize, call: &Call) -> Row {
-        let runnable = &self.cells[cell];
+        let runnable = &self.runnable[cell];
         let cell = &self.plan.cells[cell];
         Row {
             experiment: self.name.clone(),
@@ -71,7 +71,7 @@ impl Site<'_> {
     /// # Errors
     /// If the process cannot be started or its files cannot be written. Everything else is a row.
     pub fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
-        let runnable = &self.cells[cell];
+        let runnable = &self.runnable[cell];
         let call = runnable.call.repetition(repetition);
         let mut row = self.row(repetition, cell, &call);
         let cell = &self.plan.cells[cell];
