@@ -7,6 +7,7 @@ use quorate_lab::emulation::{Change, Emulation, Emulator, Plan, TcpSettings, add
 use quorate_types::Time;
 use serde_json::Value;
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -70,6 +71,9 @@ impl Hosts {
             }
             hosts.start_daemon(host);
         }
+        for host in 0..LABORATORY {
+            wait_until("the daemon listens", || hosts.listens(host));
+        }
         fs::write(hosts.scratch.0.join("hosts.toml"), hosts.text()).expect("written");
         hosts
     }
@@ -92,6 +96,11 @@ impl Hosts {
         let start = || Command::new(SSHD).args(["-D", "-e", "-f", &config]).stdin(Stdio::null()).stderr(log).spawn();
         let daemon = self.emulation.namespace(host).within(start).expect("the namespace is there");
         self.daemons.push(daemon.expect("the daemon starts"));
+    }
+
+    fn listens(&self, host: usize) -> bool {
+        let connect = || TcpStream::connect((address_of(host), 22));
+        self.emulation.namespace(host).within(connect).expect("the namespace is there").is_ok()
     }
 
     fn text(&self) -> String {
