@@ -1,7 +1,6 @@
 //! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
-use crate::admin::{About, AdminServer, Directories, Pages, StatusReader};
 use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
@@ -11,6 +10,7 @@ use crate::error::NodeError;
 use crate::host::{Host, Orders, Requests, RunningNode};
 use crate::initial_state::{self, InitialState, InitialStateError};
 use crate::laboratory::{self, ForReplica, Laboratory, Malleable, for_replica};
+use crate::monitoring::{About, Directories, MonitoringServer, Pages, StatusReader};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
@@ -46,8 +46,8 @@ pub(crate) struct Assembled {
     pub node: Box<dyn RunningNode>,
     pub orders: Orders,
     pub waker: Arc<dyn Fn() + Send + Sync>,
-    /// The administration listener, if one is configured. It ends when this is dropped.
-    pub admin: Option<AdminServer>,
+    /// The monitoring listener, if one is configured. It ends when this is dropped.
+    pub monitoring: Option<MonitoringServer>,
     pub reloads: Reloads,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn assemble(
     let waker = wakeup.waker();
     let salt = unguessable();
     let requests = Requests::default();
-    let admin = admin(config, directory.as_deref(), || requests.status_port.reader(waker.clone()))?;
+    let monitoring = monitoring(config, directory.as_deref(), || requests.status_port.reader(waker.clone()))?;
     if let Some(places) = transport.listening() {
         observer.observe(config.replica, NodeEvent::Listening(places));
     }
@@ -158,7 +158,7 @@ pub(crate) fn assemble(
     let Requests { orders, reloads, .. } = requests.clone();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, requests };
     let node = for_replica(config.consensus.protocol, hosting);
-    Ok(Assembled { node, orders, waker, admin, reloads })
+    Ok(Assembled { node, orders, waker, monitoring, reloads })
 }
 
 /// Returns the attached transport, or one that listens.
@@ -322,16 +322,16 @@ impl ForReplica for Hosting<'_> {
     }
 }
 
-/// Starts the administration listener, if one is configured.
-fn admin(
+/// Starts the monitoring listener, if one is configured.
+fn monitoring(
     config: &NodeConfig,
     directory: Option<&Path>,
     status: impl FnOnce() -> StatusReader,
-) -> Result<Option<AdminServer>, NodeError> {
-    let Some(address) = &config.admin.address else { return Ok(None) };
-    let fail = |source| NodeError::Listen { key: "admin.address", address: address.clone(), source };
+) -> Result<Option<MonitoringServer>, NodeError> {
+    let Some(address) = &config.monitoring.address else { return Ok(None) };
+    let fail = |source| NodeError::Listen { key: "monitoring.address", address: address.clone(), source };
     let listener = address.resolve().and_then(|places| TcpListener::bind(&places[..])).map_err(fail)?;
-    config.admin.check_reach(&listener.local_addr().map_err(fail)?.into())?;
+    config.monitoring.check_reach(&listener.local_addr().map_err(fail)?.into())?;
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let about = About {
         cluster: config.cluster.clone(),
@@ -346,7 +346,7 @@ fn admin(
         journal: journal.to_owned(),
         snapshots: SnapshotFiles::directory_beside(journal),
     });
-    AdminServer::start(listener, Pages { about, directories, status: status() }).map(Some).map_err(fail)
+    MonitoringServer::start(listener, Pages { about, directories, status: status() }).map(Some).map_err(fail)
 }
 
 /// Binds the configured endpoints.

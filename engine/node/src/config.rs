@@ -1,11 +1,11 @@
 //! One replica's settings, as in `config.toml`, and their validation.
 
-use crate::admin::AdminConfig;
 use crate::client_rules::ClientRules;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::log_level::LogLevel;
+use crate::monitoring::MonitoringConfig;
 use crate::recording::RecordingConfig;
 use crate::reproduction::Reproduction;
 use quorate_applications::MAX_EXECUTION_THREADS;
@@ -103,9 +103,9 @@ shared_settings! {
         #[schemars(extend("x-with" = With::other("admin_listen", &["absent"])))]
         #[serde(default)]
         pub admin_beyond_loopback: bool,
-        /// The listener for monitors and supervisors; see [`AdminConfig`].
-        #[serde(default)]
-        pub admin: AdminConfig,
+        /// The listener for monitors and supervisors; see [`MonitoringConfig`].
+        #[serde(default, alias = "admin")]
+        pub monitoring: MonitoringConfig,
         /// Which clients are served, and how much; see [`ClientRules`].
         #[serde(default)]
         pub clients: ClientRules,
@@ -238,7 +238,7 @@ impl NodeConfig {
         let listeners = [
             ("client_listen", &self.client_listen),
             ("admin_listen", &self.admin_listen),
-            ("admin.address", &self.admin.address),
+            ("monitoring.address", &self.monitoring.address),
         ];
         let mut earlier = vec![("listen", own)];
         for (key, address) in listeners {
@@ -250,7 +250,7 @@ impl NodeConfig {
             }
             earlier.push((key, address));
         }
-        self.admin.address.iter().try_for_each(|address| self.admin.check_reach(address))?;
+        self.monitoring.address.iter().try_for_each(|address| self.monitoring.check_reach(address))?;
         match self.admin_listen.as_ref().filter(|address| !address.is_loopback() && !self.admin_beyond_loopback) {
             Some(address) => Err(admin_fault(address)),
             None => Ok(()),

@@ -8,6 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// Tables with a former name that is still read, beside the present one. Fields have it as an alias.
+const FORMER_TABLES: [(&str, &str); 1] = [("admin", "monitoring")];
+
 /// Location of a setting: its table, the table's position if there are several of that name, and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
@@ -43,13 +46,14 @@ impl Place {
 
     /// Returns the line of the setting, from 1, or that of its table if the key is absent.
     fn line(&self, text: &str) -> Option<usize> {
+        let present = |name| FORMER_TABLES.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| *now);
         let mut table = None;
         let mut seen = 0;
         let mut found = None;
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(header) = line.strip_prefix('[') {
-                table = Some(header.trim_matches(['[', ']', ' ']));
+                table = Some(present(header.trim_matches(['[', ']', ' '])));
                 if table == self.table.map(|(name, _)| name) {
                     if self.table.is_some_and(|(_, position)| position == seen) {
                         found = Some(at + 1);

@@ -1,12 +1,12 @@
 //! All replicas of a cluster in one process: one thread each, connected by real sockets.
 
-use crate::admin::AdminServer;
 use crate::assemble::{self, Assembled, Attachment, Shared, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
 use crate::durability;
 use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
+use crate::monitoring::MonitoringServer;
 use crate::observer::Observer;
 use crate::testnet;
 use quorate_applications::ApplicationPanic;
@@ -25,16 +25,16 @@ struct NodeThread {
     replica: ReplicaId,
     orders: Orders,
     waker: Arc<dyn Fn() + Send + Sync>,
-    admin: Option<AdminServer>,
+    monitoring: Option<MonitoringServer>,
     thread: Option<JoinHandle<Result<Status, HostError>>>,
 }
 
 impl NodeThread {
     fn start(replica: ReplicaId, assembled: Assembled) -> Result<NodeThread, NodeError> {
-        let Assembled { node, orders, waker, admin, .. } = assembled;
+        let Assembled { node, orders, waker, monitoring, .. } = assembled;
         let builder = thread::Builder::new().name(format!("replica-{replica}"));
         let thread = builder.spawn(move || node.run()).map_err(|source| NodeError::Thread { replica, source })?;
-        Ok(NodeThread { replica, orders, waker, admin, thread: Some(thread) })
+        Ok(NodeThread { replica, orders, waker, monitoring, thread: Some(thread) })
     }
 
     fn order(&self, order: Order) {
@@ -46,7 +46,7 @@ impl NodeThread {
     fn join(&mut self) -> Option<Result<Status, NodeError>> {
         let replica = self.replica;
         let thread = self.thread.take()?;
-        self.admin = None;
+        self.monitoring = None;
         Some(match thread.join() {
             Ok(Ok(status)) => Ok(status),
             Ok(Err(source)) => Err(NodeError::Host { replica, source }),

@@ -240,22 +240,29 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
     }
     let port = address.port();
     let other_port = || port.checked_add(1).unwrap_or(port - 1);
-    if key == "admin_listen" {
-        return format!(
+    let is_in_use = source.kind() == io::ErrorKind::AddrInUse;
+    match key {
+        "admin_listen" => format!(
             "; help: check that no other process listens on it, or set `{key}` to another port of this host's \
              loopback, such as 127.0.0.1:{}",
             other_port()
-        );
-    }
-    if key == "admin.address" {
-        return format!(
-            "; help: check that no other process listens on it, or set `address` in [admin] to another port, such as \
-             {}",
+        ),
+        "monitoring.address" => format!(
+            "; help: check that no other process listens on it, or set `address` in [monitoring] to another port, such \
+             as {}",
             address.with_port(other_port())
-        );
+        ),
+        "client_listen" if is_in_use => format!(
+            "; help: end the process that listens on it, which may be another copy of this replica, or set `{key}` to \
+             another port, such as {}, and tell the clients",
+            address.with_port(other_port())
+        ),
+        _ if is_in_use => {
+            "; help: end the process that listens on it, which may be another copy of this replica".to_owned()
+        }
+        _ => format!(
+            "; help: check that the address is this host's; behind a NAT, or if the name resolves to another host, set \
+             `{key}` to 0.0.0.0:{port}"
+        ),
     }
-    format!(
-        "; help: check that no other process listens on it and that the address is this host's; behind a NAT, or if \
-         the name resolves to another host, set `{key}` to 0.0.0.0:{port}"
-    )
 }

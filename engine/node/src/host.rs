@@ -9,7 +9,6 @@
 //! closing the link would only make it redial, and framing stays intact after a bad frame. A client receives the
 //! reason.
 
-use crate::admin::{Phase, StatusPort};
 use crate::alarms::wait_until;
 use crate::devices::Devices;
 use crate::disk::FreeSpace;
@@ -17,6 +16,7 @@ use crate::durability::Memory;
 use crate::error::HostError;
 use crate::laboratory::Wrapper;
 use crate::measure;
+use crate::monitoring::{Phase, StatusPort};
 use crate::network::{Arrival, Frame};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;

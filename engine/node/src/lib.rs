@@ -4,7 +4,6 @@
 //! runs it: all replicas of a cluster in one process ([`EmbeddedCluster`]), or one per process from a directory
 //! ([`run_directory`]). Only `assemble.rs` names concrete parts; `host.rs` is the main loop.
 
-pub mod admin;
 mod alarms;
 #[cfg(feature = "laboratory")]
 pub mod allocations;
@@ -39,6 +38,7 @@ pub mod log_level;
 mod measure;
 pub mod memory;
 pub mod meters;
+pub mod monitoring;
 pub mod network;
 pub mod observer;
 pub mod parameters;
@@ -60,7 +60,6 @@ mod status;
 pub mod testnet;
 mod verifiers;
 
-pub use admin::AdminConfig;
 pub use client_rules::ClientRules;
 pub use config::NodeConfig;
 pub use config_file::ConfigFault;
@@ -69,6 +68,7 @@ pub use embedded::EmbeddedCluster;
 pub use error::{DISK_TROUBLE_STATUS, HostError, NodeError};
 pub use laboratory::{Fault, Laboratory};
 pub use log::LogObserver;
+pub use monitoring::MonitoringConfig;
 pub use observer::{NoObserver, NodeEvent, Observer, StderrObserver};
 pub use process::run_directory;
 pub use quorate_storage::{Fsync, JournalKind, private};

@@ -33,7 +33,7 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     config.warnings().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::ConfigWarning(fault)));
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, Attachment::Listen(None), None, observer)?;
-    let (orders, waker, _admin) = (assembled.orders, assembled.waker, assembled.admin);
+    let (orders, waker, _monitoring) = (assembled.orders, assembled.waker, assembled.monitoring);
     let reloader = Reloader::new(directory, config.clone(), assembled.reloads);
     let wakes = waker.clone();
     let _reloads = interrupt::when_reload(move || {

@@ -1,11 +1,11 @@
 //! New clusters: keys and configurations, in memory or in one directory per replica.
 
-use crate::admin::AdminConfig;
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::config_file::ConfigFault;
 use crate::durability;
 use crate::error::NodeError;
 pub use crate::limits::PORTS_PER_REPLICA;
+use crate::monitoring::MonitoringConfig;
 use quorate_crypto::{ReplicaKeys, key_file};
 use quorate_storage::{JournalKind, private};
 use quorate_types::{Address, AddressError, ClusterId, Committee, ReplicaId};
@@ -36,7 +36,7 @@ fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(Node
         listen: None,
         client_listen: None,
         admin_listen: None,
-        admin: AdminConfig::default(),
+        monitoring: MonitoringConfig::default(),
         ..template.clone()
     };
     first.validate()?;
@@ -78,8 +78,8 @@ impl Place {
         config.listen = is_elsewhere.then(|| own(&self.peers));
         config.client_listen = Some(own(&self.clients));
         config.admin_listen = Some(self.operators.clone());
-        config.admin.address = Some(self.monitors.clone());
-        config.admin.beyond_loopback = !self.monitors.is_loopback();
+        config.monitoring.address = Some(self.monitors.clone());
+        config.monitoring.beyond_loopback = !self.monitors.is_loopback();
     }
 }
 

@@ -311,6 +311,23 @@ fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
     assert!(error.contains("`client_listen`: is 127.0.0.1:7001, the same as `listen`"), "{error}");
 }
 
+/// `[admin]` was the name of `[monitoring]`; `testdata/releases/1` has files with it.
+#[test]
+fn the_former_name_of_a_table_is_read_and_errors_name_its_line() {
+    let mut config = four();
+    config.monitoring.address = Some("127.0.0.1:7900".parse().unwrap());
+    let present = config.to_toml();
+    let former = present.replace("\n[monitoring]\n", "\n[admin]\n");
+    assert_ne!(present, former, "the table is written");
+    assert_eq!(NodeConfig::from_toml(&former, Path::new("x")).unwrap(), config);
+    let text = former.replace("127.0.0.1:7900", "10.0.0.1:7900");
+    let line = text.lines().position(|line| line.contains("10.0.0.1:7900")).expect("the address was written") + 1;
+    let error = refusal(&text);
+    assert!(error.contains(&format!("line {line}: `monitoring.address`: is 10.0.0.1:7900")), "{error}");
+    let both = format!("{present}\n[admin]\n");
+    assert!(refusal(&both).contains("duplicate field `monitoring`"), "{}", refusal(&both));
+}
+
 #[test]
 fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
     let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -496,10 +513,10 @@ fn a_running_replica_takes_over_only_keys_and_quotas_of_clients_under_the_same_r
     (file.clients.max_commands_per_s, file.clients.max_answer_us_per_s) = (5, 6);
     file.members[1].address = "127.0.0.1:1".parse().unwrap();
     file.consensus.view_timeout_ms += 1;
-    file.admin.address = None;
+    file.monitoring.address = None;
     let found = differences(&running, &file);
     assert_eq!(found.changed, ["clients.max_answer_us_per_s", "clients.max_commands_per_s"]);
-    assert_eq!(found.refused, ["admin.address", "consensus.view_timeout_ms", "members"]);
+    assert_eq!(found.refused, ["consensus.view_timeout_ms", "monitoring.address", "members"]);
     file = running.clone();
     file.clients.admitted = AdmittedClients::Listed;
     file.clients.keys = vec!["00".to_owned()];

@@ -1,6 +1,5 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
-mod admin;
 mod admission;
 mod attacker;
 mod authentication;
@@ -14,6 +13,7 @@ mod log;
 mod macs;
 mod memory;
 mod meters;
+mod monitoring;
 mod network;
 mod parameters;
 mod peers;

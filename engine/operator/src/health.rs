@@ -18,7 +18,7 @@ pub const EXIT_STATUS: &str = "\
 Exit status:
   0  the replica is healthy, or ready
   1  it is not, or does not answer
-  2  the call is wrong, or `[admin] address` is not set";
+  2  the call is wrong, or `[monitoring] address` is not set";
 
 /// Time to connect, and between two parts of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,9 +43,9 @@ pub struct HealthArgs {
 /// If the replica is not healthy, or does not answer.
 pub fn run(arguments: &HealthArgs) -> Outcome {
     let config = NodeConfig::read(&arguments.dir.join(CONFIG_FILE)).map_err(NodeError::from)?;
-    let Some(address) = &config.admin.address else {
+    let Some(address) = &config.monitoring.address else {
         return Err(wrong_call(format!(
-            "{}: `admin.address` is not set; help: set it, such as `address = \"127.0.0.1:7003\"` in [admin]",
+            "{}: `monitoring.address` is not set; help: set it, such as `address = \"127.0.0.1:7003\"` in [monitoring]",
             arguments.dir.join(CONFIG_FILE).display()
         )));
     };

@@ -62,7 +62,7 @@ impl Monitored {
         let target = |replica: u16| {
             let path = net.path.join(format!("replica-{replica}/config.toml"));
             let config = NodeConfig::read(&path).expect("it was written by testnet");
-            config.admin.address.and_then(|address| address.socket()).expect("testnet sets it")
+            config.monitoring.address.and_then(|address| address.socket()).expect("testnet sets it")
         };
         let targets: Vec<SocketAddr> = (0..REPLICAS).map(target).collect();
         net.start(0..REPLICAS);

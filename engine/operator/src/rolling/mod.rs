@@ -7,7 +7,7 @@
 pub mod fleets;
 
 use crate::standstill::{self, Looks, reached};
-use quorate_node::admin::{MAX_READY_LAG_BLOCKS, unreadiness};
+use quorate_node::monitoring::{MAX_READY_LAG_BLOCKS, unreadiness};
 use quorate_types::{HostStatus, Quorum, ReplicaId, Status};
 use std::error::Error;
 use std::fmt;

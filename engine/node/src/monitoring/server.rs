@@ -90,23 +90,23 @@ fn unavailable(why: NoStatus) -> Response {
 }
 
 /// A running listener. Dropping it closes the socket; requests in progress are still answered.
-pub struct AdminServer {
+pub struct MonitoringServer {
     address: SocketAddr,
     places: Arc<Places>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl AdminServer {
+impl MonitoringServer {
     /// Serves `pages` on a listener.
     ///
     /// # Errors
     /// If the thread cannot be started, or the listener's address is unknown.
-    pub fn start(listener: TcpListener, pages: Pages) -> io::Result<AdminServer> {
+    pub fn start(listener: TcpListener, pages: Pages) -> io::Result<MonitoringServer> {
         let (address, places) = (listener.local_addr()?, Arc::new(Places::default()));
         let of_thread = places.clone();
         let accept = move || accept_all(&listener, &Arc::new(pages), &of_thread);
-        let thread = thread::Builder::new().name("admin".into()).spawn(accept)?;
-        Ok(AdminServer { address, places, thread: Some(thread) })
+        let thread = thread::Builder::new().name("monitoring".into()).spawn(accept)?;
+        Ok(MonitoringServer { address, places, thread: Some(thread) })
     }
 
     /// Returns the address on which it listens.
@@ -115,7 +115,7 @@ impl AdminServer {
     }
 }
 
-impl Drop for AdminServer {
+impl Drop for MonitoringServer {
     fn drop(&mut self) {
         self.places.stop();
         let mut own = self.address;
@@ -186,6 +186,6 @@ fn accept_all(listener: &TcpListener, pages: &Arc<Pages>, places: &Arc<Places>) 
             let _ = http::serve(stream, |request| pages.respond(request));
         };
         // Without a thread the connection is closed, and the next one may succeed.
-        let _ = thread::Builder::new().name("admin-request".into()).stack_size(STACK_BYTES).spawn(serve);
+        let _ = thread::Builder::new().name("monitor-request".into()).stack_size(STACK_BYTES).spawn(serve);
     }
 }

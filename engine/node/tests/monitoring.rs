@@ -1,7 +1,7 @@
-//! The administration listener: pages of metrics, health, and what strangers may do.
+//! The monitoring listener: pages of metrics, health, and what strangers may do.
 
 use crate::support::TestClient;
-use quorate_node::admin::{
+use quorate_node::monitoring::{
     About, Directories, Format, MAX_CONNECTIONS, MAX_HEADERS, MAX_READY_LAG_BLOCKS, MAX_REQUEST_BYTES, NoStatus, Page,
     Phase, Resources, StatusPort, page, parse, unreadiness,
 };
@@ -20,24 +20,24 @@ const HANG: Duration = Duration::from_secs(40);
 /// Four replicas in this process, each with a listener.
 struct Watched {
     cluster: EmbeddedCluster,
-    admin: Vec<SocketAddr>,
+    targets: Vec<SocketAddr>,
 }
 
 impl Watched {
     fn start() -> Watched {
         // Held until all are known, so that they differ.
         let free: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        let admin: Vec<SocketAddr> = free.iter().map(|it| it.local_addr().expect("it is bound")).collect();
+        let targets: Vec<SocketAddr> = free.iter().map(|it| it.local_addr().expect("it is bound")).collect();
         drop(free);
-        let vary = |config: &mut NodeConfig| config.admin.address = Some(admin[config.replica.index()].into());
+        let vary = |config: &mut NodeConfig| config.monitoring.address = Some(targets[config.replica.index()].into());
         let places = ["127.0.0.1:0".parse().expect("an address"); 4];
         let template = NodeConfig::template("watched");
         let cluster = EmbeddedCluster::start(&template, &places, vary, || Box::new(NoObserver)).expect("it starts");
-        Watched { cluster, admin }
+        Watched { cluster, targets }
     }
 
     fn get(&self, replica: usize, path: &str) -> Answer {
-        get(self.admin[replica], path, "")
+        get(self.targets[replica], path, "")
     }
 
     /// Repeats a request until its status is as expected.
@@ -126,14 +126,14 @@ fn replicas_show_their_metrics_health_and_status() {
     let answer = watched.until(0, "/readyz", 503);
     assert!(answer.body.starts_with("reaches 1 of 3 other replicas, and needs 2"), "{answer:?}");
     assert_eq!(watched.get(0, "/healthz").status, 200);
-    let refused = TcpStream::connect(watched.admin[2]);
+    let refused = TcpStream::connect(watched.targets[2]);
     assert!(refused.is_err(), "the listener of a replica ends with it");
 }
 
 #[test]
 fn strangers_get_clear_answers_and_hold_nothing_up() {
     let watched = Watched::start();
-    let address = watched.admin[0];
+    let address = watched.targets[0];
     for (request, status, words) in [
         ("GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), 404, "/metrics, /healthz, /readyz and /status"),
         ("POST /metrics HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), 405, "only GET and HEAD"),
@@ -337,8 +337,23 @@ fn metrics_follow_the_naming_rules_of_prometheus() {
 fn an_address_in_use_gets_advice_that_names_another_port() {
     let occupied = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = occupied.local_addr().expect("it is bound");
-    let source = TcpListener::bind(address).expect_err("it is in use");
-    let error = NodeError::Listen { key: "admin.address", address: address.into(), source };
-    let advice = format!("set `address` in [admin] to another port, such as 127.0.0.1:{}", address.port() + 1);
-    assert!(error.to_string().ends_with(&advice), "{error}");
+    let advice = |key| {
+        let source = TcpListener::bind(address).expect_err("it is in use");
+        NodeError::Listen { key, address: address.into(), source }.to_string()
+    };
+    let other = format!("127.0.0.1:{}", address.port() + 1);
+    let monitoring = advice("monitoring.address");
+    assert!(
+        monitoring.ends_with(&format!("set `address` in [monitoring] to another port, such as {other}")),
+        "{monitoring}"
+    );
+    for key in ["admin_listen", "client_listen"] {
+        let told = advice(key);
+        assert!(told.contains(&format!("set `{key}` to another port")) && told.contains(&other), "{told}");
+    }
+    let peers = advice("listen");
+    assert!(
+        peers.ends_with("end the process that listens on it, which may be another copy of this replica"),
+        "{peers}"
+    );
 }
