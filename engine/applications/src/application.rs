@@ -2,9 +2,10 @@
 
 use crate::context::BlockContext;
 use crate::footprint::{Changes, Footprint, Rest};
+use crate::levels::UnsupportedLevel;
 use crate::panics::ApplicationPanic;
 use bytes::Bytes;
-use quorate_types::{Command, DecodeError, Digest};
+use quorate_types::{Command, DecodeError, Digest, FeatureLevel};
 use thiserror::Error;
 
 /// Maximum size of the result of one command, in bytes.
@@ -21,6 +22,12 @@ pub type Frozen = Box<dyn FnOnce() -> Bytes + Send>;
 pub trait Application: Send + Sync {
     /// Returns the name used in configurations and snapshots.
     fn name(&self) -> &'static str;
+
+    /// Returns the highest feature level that this program supports. Commands see the level of their block in
+    /// [`BlockContext::level`], which operators raise once all replicas support a higher one.
+    fn supported_level(&self) -> FeatureLevel {
+        FeatureLevel(0)
+    }
 
     /// Executes a command of a block and appends its result, at most [`MAX_RESULT_BYTES`], to `result`, which is empty.
     /// The result of an invalid command states that it is invalid.
@@ -84,6 +91,8 @@ pub enum RestoreError {
     OtherApplication { expected: &'static str, found: String },
     #[error("the snapshot belongs to another cluster; help: fetch it from a replica of this one")]
     OtherCluster,
+    #[error(transparent)]
+    UnsupportedLevel(#[from] UnsupportedLevel),
     #[error(transparent)]
     Panicked(#[from] Box<ApplicationPanic>),
 }

@@ -1,6 +1,6 @@
 //! The agreed facts of a block, for its commands.
 
-use quorate_types::{Block, Digest, Hasher, Height, tags};
+use quorate_types::{Block, Digest, FeatureLevel, Hasher, Height, tags};
 
 /// The block in which a command is executed. It is the same on all replicas.
 ///
@@ -13,12 +13,13 @@ pub struct BlockContext {
     height: Height,
     time_ms: u64,
     digest: Digest,
+    level: FeatureLevel,
 }
 
 impl BlockContext {
     /// Creates the context of the block with this height, time (in milliseconds since the Unix epoch) and digest.
     pub fn new(height: Height, time_ms: u64, digest: Digest) -> BlockContext {
-        BlockContext { height, time_ms, digest }
+        BlockContext { height, time_ms, digest, level: FeatureLevel(0) }
     }
 
     /// Creates the context of a block that has only a height, for tests and measurements.
@@ -31,6 +32,11 @@ impl BlockContext {
         BlockContext { time_ms: self.time_ms.max(least_ms), ..self }
     }
 
+    /// Returns the same block at a feature level.
+    pub fn at_level(self, level: FeatureLevel) -> BlockContext {
+        BlockContext { level, ..self }
+    }
+
     /// Returns the height of the block.
     pub fn height(&self) -> Height {
         self.height
@@ -39,6 +45,12 @@ impl BlockContext {
     /// Returns the agreed time of the block, in milliseconds since the Unix epoch.
     pub fn time_ms(&self) -> u64 {
         self.time_ms
+    }
+
+    /// Returns the feature level at which the block is executed, at most the one that the application
+    /// [supports](crate::Application::supported_level). It never decreases from one block to the next.
+    pub fn level(&self) -> FeatureLevel {
+        self.level
     }
 
     /// Returns 32 bytes that are random in the sense of a hash of the block, and the same for all commands in it. Hash
@@ -54,7 +66,7 @@ impl BlockContext {
     }
 }
 
-/// The block as it was proposed; the executor raises its time to its predecessor's.
+/// The block as it was proposed; the executor raises its time to its predecessor's, and adds the level.
 impl From<&Block> for BlockContext {
     fn from(block: &Block) -> BlockContext {
         BlockContext::new(block.height, block.time_ms, block.digest())

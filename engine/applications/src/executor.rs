@@ -4,17 +4,21 @@ use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
 use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
 use crate::context::BlockContext;
 use crate::footprint::Rest;
-use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
+use crate::frozen::{FrozenState, SNAPSHOT_VERSION, SNAPSHOT_VERSION_WITH_LEVELS};
 use crate::history::History;
+use crate::levels::{self, ExecutionError, LevelFault, Levels, Reached, UnsupportedLevel};
 use crate::panics::{ApplicationPanic, Call, guard, named};
 use crate::parallel::{Buffers, MAX_EXECUTION_THREADS, Parallelism, Waves};
 use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
+use quorate_types::identity::Verifier;
+use quorate_types::level::SYSTEM_SEQUENCE;
 use quorate_types::{
-    Bundle, ClientId, Command, DecodeError, Decoder, Digest, EpochId, Hasher, Height, Outcome, Results, ResultsBuilder,
-    Wire, tags,
+    Bundle, ClientId, Command, DecodeError, Decoder, Digest, EpochId, FeatureLevel, Hasher, Height, LevelChange,
+    LevelStatus, Outcome, PendingLevel, Results, ResultsBuilder, Wire, tags,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 /// Maximum size of a bundle's results, in bytes. Once it is reached, the remaining commands are refused. Otherwise a
 /// few bytes of queries could request more than fits in a reply or in memory.
@@ -45,6 +49,7 @@ pub struct Executor {
     application: Box<dyn Application>,
     epoch: EpochId,
     history: History,
+    levels: Levels,
     /// Time of the last block, in milliseconds since the Unix epoch.
     time_ms: u64,
     commands: u64,
@@ -76,6 +81,7 @@ impl Executor {
         hasher.update(&epoch.0.0);
         hasher.update(application.name().as_bytes());
         Executor {
+            levels: Levels::new(application.supported_level()),
             application,
             epoch: *epoch,
             history: History::new(hasher.finish()),
@@ -112,6 +118,19 @@ impl Executor {
         Executor { parallelism: (threads > 1).then_some(parallelism), ..self }
     }
 
+    /// Lets commands that all replicas of the committee have signed raise the feature level. `identities` are the
+    /// members' public identity keys.
+    pub fn with_levels(mut self, replicas: usize, identities: Arc<dyn Verifier>) -> Executor {
+        self.levels.changed_by(self.epoch, replicas, identities);
+        self
+    }
+
+    /// Begins at a feature level instead of 0, equally on every replica and before the first command.
+    pub fn beginning_at(mut self, level: FeatureLevel) -> Executor {
+        self.levels.begin_at(level);
+        self
+    }
+
     /// Limits the units of sessions ([`Sessions::with_limit`]), equally on every replica and before the first command.
     pub fn with_session_limit(self, session_limit: usize) -> Executor {
         Executor { sessions: Sessions::with_limit(session_limit), session_limit, ..self }
@@ -120,27 +139,42 @@ impl Executor {
     /// Executes a block like [`Executor::execute`].
     ///
     /// # Errors
-    /// [`ApplicationPanic`] if the application panics. All other panics continue.
+    /// If the program does not support the block's feature level, before anything is executed, or if the application
+    /// panics. All other panics continue.
     pub fn try_execute(
         &mut self,
         block: BlockContext,
         bundles: &[Bundle],
         replies: &mut Vec<Reply>,
-    ) -> Result<(), Box<ApplicationPanic>> {
+    ) -> Result<(), ExecutionError> {
+        self.check_level()?;
         let height = block.height();
         let done = catch_unwind(AssertUnwindSafe(|| self.execute(block, bundles, replies)));
         done.map_err(|panic| match self.executing.take() {
             None => resume_unwind(panic),
-            Some(call) => ApplicationPanic::of(self.application.name(), height, call, panic),
+            Some(call) => ApplicationPanic::of(self.application.name(), height, call, panic).into(),
         })
+    }
+
+    /// Checks that the program supports the feature level of the next block.
+    ///
+    /// # Errors
+    /// The level, and the level that the program supports.
+    pub fn check_level(&self) -> Result<(), UnsupportedLevel> {
+        self.levels.check(self.application.name(), &self.levels.reached(), self.height().next())
     }
 
     /// Executes the block at the next height and appends a reply for each bundle. Commands that were executed before,
     /// in this or another bundle, have no effect and are answered as duplicates. Bundles that have expired, or expire
     /// too late, have no effect. A block that is earlier than the one before it is executed at the time of that one.
+    ///
+    /// # Panics
+    /// If the block is not the next one, or [`Executor::check_level`] fails.
     pub fn execute(&mut self, block: BlockContext, bundles: &[Bundle], replies: &mut Vec<Reply>) {
-        let (height, block) = (block.height(), block.not_before(self.time_ms));
+        let height = block.height();
         assert_eq!(height, self.height().next(), "blocks are executed in ascending order");
+        self.check_level().unwrap_or_else(|why| panic!("{why}"));
+        let block = block.not_before(self.time_ms).at_level(self.levels.advance(height));
         let mut rolling = Hasher::new(tags::HISTORY);
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
@@ -205,6 +239,7 @@ impl Executor {
             frontier,
             epoch: self.epoch,
             application_name: name,
+            reached: self.levels.reached(),
             time_ms: self.time_ms,
             commands: self.commands,
             bytes_since_kept: self.bytes_since_kept,
@@ -260,6 +295,18 @@ impl Executor {
                     Outcome::Executed(&self.result)
                 }
                 Admission::Duplicate => Outcome::Duplicate,
+                Admission::Refused if is_change(&command) => {
+                    self.result.clear();
+                    match self.levels.change(block.height(), command.payload) {
+                        Ok(pending) => {
+                            executed += 1;
+                            levels::put_result(pending, &mut self.result);
+                            Outcome::Executed(&self.result)
+                        }
+                        Err(_) if self.levels.includes(command.payload) => Outcome::Duplicate,
+                        Err(_) => Outcome::Refused,
+                    }
+                }
                 Admission::Refused => Outcome::Refused,
                 Admission::Forgotten => Outcome::Forgotten,
             };
@@ -294,7 +341,22 @@ impl Executor {
         Some(Reply { origin: bundle.origin(), bundle: bundle.digest(), height: Height(0), results, is_new: false })
     }
 
+    /// Returns the number of signatures that a change of the feature level needs; 0 if no command changes it.
+    pub fn level_signers(&self) -> usize {
+        self.levels.signers()
+    }
+
+    /// Judges the change of the feature level with which a bundle begins, if it does: whether it would have an effect in
+    /// the next block. Verifies up to one signature of each replica.
+    pub fn judge_change(&self, bundle: &Bundle) -> Option<Result<PendingLevel, LevelFault>> {
+        let first = bundle.commands().next().expect("a bundle has at least one command");
+        is_change(&first).then(|| self.levels.judge(self.height().next(), first.payload))
+    }
+
     fn settled_outcome(&self, expires: Height, command: &Command<'_>) -> Option<Outcome<'static>> {
+        if is_change(command) && self.levels.includes(command.payload) {
+            return Some(Outcome::Duplicate);
+        }
         match self.sessions.recall(expires, command.client, command.sequence) {
             Memory::Executed => Some(Outcome::Duplicate),
             Memory::Unknown => Some(Outcome::Forgotten),
@@ -315,6 +377,11 @@ impl Executor {
     /// Returns the time of the last executed block, in milliseconds since the Unix epoch; 0 before the first.
     pub fn time_ms(&self) -> u64 {
         self.time_ms
+    }
+
+    /// Returns the feature levels.
+    pub fn level(&self) -> LevelStatus {
+        self.levels.status(self.height())
     }
 
     /// Returns the number of executed commands, without duplicates and refused ones.
@@ -354,9 +421,11 @@ impl Executor {
     /// bytes. The caller verifies that the state is the agreed one, by a certificate of the snapshot's digest.
     pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
-        if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
-            return Err(input.invalid("snapshot version", "written by another version").into());
-        }
+        let reached = match input.get_u8("snapshot version")? {
+            SNAPSHOT_VERSION => Reached::default(),
+            SNAPSHOT_VERSION_WITH_LEVELS => Reached::decode(&mut input)?,
+            _ => return Err(input.invalid("snapshot version", "written by another version").into()),
+        };
         if Digest::decode(&mut input)? != self.epoch.0 {
             return Err(RestoreError::OtherCluster);
         }
@@ -376,11 +445,18 @@ impl Executor {
         let application = input.get_bytes("application state", MAX_APPLICATION_SNAPSHOT_BYTES)?;
         input.finish("end of the snapshot")?;
         let (name, height) = (self.application.name(), history.height());
+        self.levels.check(name, &reached, height.next())?;
         guard(name, height, Call::Restore, || self.application.restore(application))??;
         (self.time_ms, self.commands, self.history, self.sessions) = (time_ms, commands, history, sessions);
         (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
+        self.levels.restore(reached);
         Ok(())
     }
+}
+
+/// Returns whether a command changes the feature level, unless it is refused.
+fn is_change(command: &Command<'_>) -> bool {
+    command.sequence == SYSTEM_SEQUENCE && LevelChange::is_in(command.payload)
 }
 
 /// Refuses all commands of a bundle.

@@ -2,13 +2,16 @@
 
 use crate::application::Frozen;
 use crate::history::History;
+use crate::levels::Reached;
 use crate::panics::{Call, named};
 use crate::session::FrozenSessions;
 use bytes::Bytes;
 use quorate_types::{Encoder, EpochId, Wire};
 
-/// Format of a state.
+/// Format of a state that always had feature level 0.
 pub const SNAPSHOT_VERSION: u8 = 5;
+/// Format of a state with feature levels: that of [`SNAPSHOT_VERSION`] with [`Reached`] after the version.
+pub const SNAPSHOT_VERSION_WITH_LEVELS: u8 = 6;
 /// Initial capacity for everything except the application's state, in bytes; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
@@ -17,6 +20,7 @@ pub struct FrozenState {
     pub(crate) frontier: Bytes,
     pub(crate) epoch: EpochId,
     pub(crate) application_name: &'static str,
+    pub(crate) reached: Reached,
     pub(crate) time_ms: u64,
     pub(crate) commands: u64,
     pub(crate) bytes_since_kept: u64,
@@ -32,7 +36,13 @@ impl FrozenState {
         let application = named(self.application_name, height, Call::Snapshot, self.application);
         let mut out = Encoder::with_capacity(self.frontier.len() + application.len() + OTHER_BYTES);
         out.put_bytes(&self.frontier);
-        out.put_u8(SNAPSHOT_VERSION);
+        match self.reached == Reached::default() {
+            true => out.put_u8(SNAPSHOT_VERSION),
+            false => {
+                out.put_u8(SNAPSHOT_VERSION_WITH_LEVELS);
+                self.reached.encode(&mut out);
+            }
+        }
         self.epoch.0.encode(&mut out);
         out.put_bytes(self.application_name.as_bytes());
         out.put_u64(self.time_ms);

@@ -6,14 +6,22 @@ use proptest::prelude::*;
 use quorate_applications::executor::{MAX_BLOCK_RESULTS_BYTES, MAX_RESULTS_BYTES};
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::{
-    Application, ApplicationKind, ApplicationPanic, BlockContext, Call, CheckpointRule, Executor, Footprint, Frozen,
-    KeyValueResult, MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
+    Application, ApplicationKind, ApplicationPanic, BlockContext, Call, CheckpointRule, ExecutionError, Executor,
+    Footprint, Frozen, KeyValueResult, MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched,
+    compare_histories,
 };
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, Command, Digest, EpochId, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
 };
 use quorate_types::{Encoder, limits::MAX_FRAME_BYTES};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn panic_of(error: ExecutionError) -> ApplicationPanic {
+    match error {
+        ExecutionError::Panicked(panic) => *panic,
+        other => panic!("{other}"),
+    }
+}
 
 fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -370,10 +378,11 @@ fn a_panic_of_the_application_names_the_command() {
             .expect("nothing panics");
         let bundles = [bundle(1, &[(1, 2, b"fine"), (2, 1, b"fine")]), bundle(3, &[(3, 8, b"fine"), (3, 9, b"boom")])];
         let panic = one.try_execute(BlockContext::untimed(Height(2)), &bundles, &mut replies).expect_err("it panics");
+        let panic = panic_of(panic);
         let (client, message) = (ClientId(3), "no such account: 17".to_owned());
         let call = Call::Command { client, sequence: 9 };
         let expected = ApplicationPanic { application: "bomb", height: Height(2), call, message };
-        assert_eq!(*panic, expected, "{threads} threads");
+        assert_eq!(panic, expected, "{threads} threads");
         let told = panic.to_string();
         assert!(
             told.contains("the application bomb panicked at height 2, on command 9 of client 3: no such"),
@@ -382,7 +391,7 @@ fn a_panic_of_the_application_names_the_command() {
         assert!(told.contains("; help: "), "{told}");
         let panic =
             executor().try_execute(BlockContext::untimed(Height(1)), &[bundle(4, &[(4, 5, b"long")])], &mut replies);
-        let panic = panic.expect_err("the result is over the limit");
+        let panic = panic_of(panic.expect_err("the result is over the limit"));
         assert_eq!(panic.call, Call::Command { client: ClientId(4), sequence: 5 });
         assert!(panic.message.contains("result of bomb is too long"), "{}", panic.message);
     }
@@ -447,7 +456,7 @@ fn live(fuse: Fuse) -> ApplicationPanic {
     let mut executor = make(fuse);
     let block = [bundle(1, &[(1, 1, b"fine")])];
     if let Err(panic) = executor.try_execute(BlockContext::untimed(Height(1)), &block, &mut Vec::new()) {
-        return *panic;
+        return panic_of(panic);
     }
     let checkpoint = catch_unwind(AssertUnwindSafe(|| executor.checkpoint(Digest::ZERO, Bytes::new).run()));
     if let Err(panic) = checkpoint {

@@ -6,6 +6,7 @@ mod common;
 mod executor;
 mod history;
 mod key_value;
+mod levels;
 mod parallel;
 mod sessions;
 mod times;

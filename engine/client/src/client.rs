@@ -10,6 +10,7 @@ use crate::session::{Accepted, SessionOptions};
 use bytes::Bytes;
 use quorate_crypto::{ClientIdentity, ReplyVerifier};
 use quorate_network::transports::Transport;
+use quorate_types::level::SYSTEM_SEQUENCE;
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClientRequest, Height, Outcome, ReplicaId, ReplyMode, Results, Time,
@@ -80,6 +81,28 @@ impl Client {
     /// once, no matter how often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be
     /// executed later, until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.sequence += 1;
+        let (bundle, results) = self.order(self.sequence, payload)?;
+        match first_outcome(&results) {
+            Outcome::Executed(result) => Ok(result.to_vec()),
+            Outcome::Duplicate => Err(ClientError::ResultForgotten),
+            Outcome::Refused => Err(ClientError::Refused { until: bundle.expires() }),
+            Outcome::Forgotten | Outcome::Expired => Err(ClientError::OutcomeUnknown),
+        }
+    }
+
+    /// Orders a command to the replicas' executors instead of the application, such as a
+    /// [`LevelChange`](quorate_types::LevelChange). Returns its result; `None` if it had no effect when it was executed.
+    pub fn execute_system(&mut self, payload: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
+        let (_, results) = self.order(SYSTEM_SEQUENCE, payload)?;
+        match first_outcome(&results) {
+            Outcome::Executed(result) => Ok(Some(result.to_vec())),
+            _ => Ok(None),
+        }
+    }
+
+    /// Orders a command, and returns its last bundle and the bundle's results.
+    fn order(&mut self, sequence: u64, payload: &[u8]) -> Result<(Bundle, Results), ClientError> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(ClientError::PayloadTooLarge(payload.len()));
         }
@@ -89,23 +112,19 @@ impl Client {
             self.connection.locate(deadline, |_| {})?;
             return Err(ClientError::NoReplies);
         }
-        self.sequence += 1;
         loop {
             self.connection.locate(deadline, |_| {})?;
             let mut builder = BundleBuilder::new(self.id(), self.connection.session.expiry());
-            builder.push(self.id(), self.sequence, payload);
+            builder.push(self.id(), sequence, payload);
             let bundle = self.connection.identity.finish(builder);
             self.connection.check_length(&bundle)?;
             let results = self.submit(&bundle, deadline)?;
-            match results.outcomes().next().expect("one command has one outcome") {
-                Outcome::Executed(result) => return Ok(result.to_vec()),
-                Outcome::Duplicate => return Err(ClientError::ResultForgotten),
-                Outcome::Refused => return Err(ClientError::Refused { until: bundle.expires() }),
-                Outcome::Forgotten => return Err(ClientError::OutcomeUnknown),
-                // An honest replica states that it was not and never will be executed. Only now is it safe to sign the
-                // command again.
-                Outcome::Expired => self.connection.located = None,
+            if first_outcome(&results) != Outcome::Expired {
+                return Ok((bundle, results));
             }
+            // An honest replica states that it was not and never will be executed. Only now is it safe to sign the
+            // command again.
+            self.connection.located = None;
         }
     }
 
@@ -190,4 +209,8 @@ impl Client {
             }
         }
     }
+}
+
+fn first_outcome(results: &Results) -> Outcome<'_> {
+    results.outcomes().next().expect("one command has one outcome")
 }

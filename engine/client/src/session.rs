@@ -274,6 +274,7 @@ impl<T> Session<T> {
             | ReplicaReply::Unanswered { .. }
             | ReplicaReply::Compared { .. }
             | ReplicaReply::FrameTooLong { .. } => true,
+            ReplicaReply::Supports { .. } => false,
         }
     }
 
@@ -403,7 +404,7 @@ impl<T> Session<T> {
                 self.on_frame_too_long(now, from, bytes, max_bytes);
                 None
             }
-            ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } => None,
+            ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } | ReplicaReply::Supports { .. } => None,
         }
     }
 

@@ -8,7 +8,8 @@ use quorate_crypto::ClientIdentity;
 use quorate_network::transports::{Event, Remote, Transport};
 use quorate_types::text::escaped;
 use quorate_types::{
-    ClientId, ClientRequest, Digest, Lane, ReplicaId, ReplicaReply, Signers, Status, decode_message, encode_message,
+    ClientId, ClientRequest, Digest, FeatureLevel, Lane, LevelSupport, ReplicaId, ReplicaReply, Signers, Status,
+    decode_message, encode_message,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -76,19 +77,33 @@ impl StatusProbe {
     /// Requests every replica's status with its history. The result is indexed by replica id, with `None` for replicas
     /// that did not answer before the timeout.
     pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.ask(true, self.replicas, timeout)
+        self.ask(&status(true), self.replicas, timeout)
     }
 
     /// Requests every replica's status with history and settings, and returns the first answer; `None` after the
     /// timeout.
     pub fn read_first(&mut self, timeout: Duration) -> io::Result<Option<Status>> {
-        Ok(self.ask(true, 1, timeout)?.into_iter().flatten().next())
+        Ok(self.ask(&status(true), 1, timeout)?.into_iter().flatten().next())
     }
 
     /// Requests every replica's status. The result is indexed by replica id, with `None` for replicas that did not
     /// answer before the timeout.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.ask(false, self.replicas, timeout)
+        self.ask(&status(false), self.replicas, timeout)
+    }
+
+    /// Requests every replica's statement that its program supports a feature level. Replicas answer operators only. The
+    /// result is as for [`StatusProbe::read`].
+    pub fn read_supports(&mut self, level: FeatureLevel, timeout: Duration) -> io::Result<Vec<Option<LevelSupport>>> {
+        let question = Question {
+            request: |id, level| ClientRequest::Support { id, level },
+            of: level,
+            answer: |reply| match reply {
+                ReplicaReply::Supports { id, support } => Some((id, Some(support))),
+                _ => None,
+            },
+        };
+        self.ask(&question, self.replicas, timeout)
     }
 
     pub fn reach(&mut self) -> Reach {
@@ -101,9 +116,14 @@ impl StatusProbe {
     }
 
     /// Queries every replica, and returns once `enough` of them answered or the timeout expires.
-    fn ask(&mut self, history: bool, enough: usize, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
+    fn ask<Q: Copy, A: Clone>(
+        &mut self,
+        asked_for: &Question<Q, A>,
+        enough: usize,
+        timeout: Duration,
+    ) -> io::Result<Vec<Option<A>>> {
         self.id += 1;
-        let question = encode_message(&ClientRequest::Status { id: self.id, history });
+        let question = encode_message(&(asked_for.request)(self.id, asked_for.of));
         self.unanswered.clear();
         let mut asked = vec![false; self.replicas];
         let mut proved = Signers::empty();
@@ -125,8 +145,11 @@ impl StatusProbe {
             for event in events.drain(..) {
                 match event {
                     Event::Received { remote: Remote::Replica(from), frame, .. } if from.index() < self.replicas => {
-                        if let Some(status) = self.hear(from, frame, &question, &mut proved) {
-                            answers[from.index()] = Some(status);
+                        let Ok(reply) = decode_message::<ReplicaReply>(frame) else { continue };
+                        match (asked_for.answer)(reply.clone()) {
+                            Some((id, answer)) if id == self.id => answers[from.index()] = answer,
+                            Some(_) => {}
+                            None => self.hear(from, reply, &question, &mut proved),
                         }
                     }
                     Event::Disconnected { remote: Remote::Replica(replica), why, .. }
@@ -141,15 +164,16 @@ impl StatusProbe {
             }
         }
     }
-    /// Handles a frame: returns the status in it, or proves the client's key if the replica requires it.
-    fn hear(&mut self, from: ReplicaId, frame: Bytes, question: &Bytes, proved: &mut Signers) -> Option<Status> {
-        match decode_message::<ReplicaReply>(frame).ok()? {
-            ReplicaReply::Status { id, json } if id == self.id => return serde_json::from_slice(&json).ok(),
+
+    /// Handles a reply that is no answer: notes a refusal, or proves the client's key if the replica requires it.
+    fn hear(&mut self, from: ReplicaId, reply: ReplicaReply, question: &Bytes, proved: &mut Signers) {
+        match reply {
             ReplicaReply::Unanswered { id, why, .. } if id == self.id => {
                 self.unanswered.insert(from, escaped(&why).into_owned());
             }
             ReplicaReply::Challenge { challenge } if proved.insert(from) => {
-                match self.prover.as_mut()?.prove(from, &challenge) {
+                let Some(prover) = self.prover.as_mut() else { return };
+                match prover.prove(from, &challenge) {
                     Ok(proof) => {
                         self.transport.send_to(from, proof, Lane::Ordinary);
                         self.transport.send_to(from, question.clone(), Lane::Ordinary);
@@ -159,6 +183,25 @@ impl StatusProbe {
             }
             _ => {}
         }
-        None
+    }
+}
+
+/// Question to every replica.
+struct Question<Q, A> {
+    request: fn(u64, Q) -> ClientRequest,
+    of: Q,
+    /// Returns the id and the answer in a reply, if it is one.
+    answer: fn(ReplicaReply) -> Option<(u64, Option<A>)>,
+}
+
+/// Returns the question for the status, with or without its history.
+fn status(history: bool) -> Question<bool, Status> {
+    Question {
+        request: |id, history| ClientRequest::Status { id, history },
+        of: history,
+        answer: |reply| match reply {
+            ReplicaReply::Status { id, json } => Some((id, serde_json::from_slice(&json).ok())),
+            _ => None,
+        },
     }
 }

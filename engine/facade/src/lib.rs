@@ -58,10 +58,10 @@ pub use machine::{StateMachine, kind, register};
 pub use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, RestoreError};
 pub use quorate_client::{ClientConfig, ClientError, PipelineOptions};
 pub use quorate_node::{NodeConfig, NodeError};
-pub use quorate_types::{Command, ReplicaId, Status};
+pub use quorate_types::{Command, FeatureLevel, ReplicaId, Status};
 pub use replica::{ClusterPlan, run_replica, write_cluster};
 
 /// Imports for most programs.
 pub mod prelude {
-    pub use crate::{BlockContext, Client, Error, LocalCluster, Pipeline, StateMachine};
+    pub use crate::{BlockContext, Client, Error, FeatureLevel, LocalCluster, Pipeline, StateMachine};
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use bytes::Bytes;
 use postcard::ser_flavors::Flavor;
 use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, Frozen, RestoreError};
-use quorate_types::{Command, Decoder};
+use quorate_types::{Command, Decoder, FeatureLevel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -21,6 +21,10 @@ use std::sync::Arc;
 pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Name used in configurations and snapshots: lower-case letters, digits and hyphens.
     const NAME: &'static str;
+    /// Highest feature level that this version supports. Raise it with each change of `apply` that gives other states or
+    /// replies, and keep the old behaviour below it: [`BlockContext::level`] is the level of a block. Operators raise
+    /// the cluster's level by `quorate level raise` once all replicas run a version that supports it.
+    const FEATURE_LEVEL: FeatureLevel = FeatureLevel(0);
     /// A change of the state.
     type Command: Serialize + DeserializeOwned;
     /// The result of a command for its client, at most 2 MiB encoded.
@@ -154,6 +158,10 @@ fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
 impl<S: StateMachine> Application for Typed<S> {
     fn name(&self) -> &'static str {
         S::NAME
+    }
+
+    fn supported_level(&self) -> FeatureLevel {
+        S::FEATURE_LEVEL
     }
 
     fn execute(&mut self, block: &BlockContext, command: &Command<'_>, result: &mut Vec<u8>) {

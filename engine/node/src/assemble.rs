@@ -111,7 +111,7 @@ pub(crate) fn assemble(
     // port in use.
     let Opened { journal, memory, mark, directory, finding } =
         durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
-    let transport = transport(config, &committee, attachment, identity_key, identities)?;
+    let transport = transport(config, &committee, attachment, identity_key.clone(), identities.clone())?;
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
@@ -145,7 +145,8 @@ pub(crate) fn assemble(
         journal,
         mark,
         states,
-        executor: executor(config, &committee, initial)?,
+        identity: identity_key,
+        executor: executor(config, &committee, identities, initial)?,
         desk: desk(config, committee.cluster, for_clients.mac_keys, shared, salt)?,
         writer: ReplyWriter::new(ReplySender::new(for_clients.authenticator)),
         observer,
@@ -281,6 +282,7 @@ fn load_keys(
 fn executor(
     config: &NodeConfig,
     committee: &Committee,
+    identities: Arc<Identities>,
     initial: Option<InitialState>,
 ) -> Result<Executor, InitialStateError> {
     let consensus = &config.consensus;
@@ -291,8 +293,9 @@ fn executor(
         on_helper: Arc::new(move || Box::new(account.enter())),
         ..Parallelism::of(config.execution_threads)
     };
-    let application = initial_state::application(config.application, initial)?;
-    Ok(Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism))
+    let executor = initial_state::executor(config.application, initial, &committee.epoch)?;
+    let executor = executor.with_levels(committee.len(), identities);
+    Ok(executor.with_checkpoints(rule).with_parallelism(parallelism))
 }
 
 /// Builds the replica and its host for any protocol.

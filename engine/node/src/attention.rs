@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observer::disagreement;
 use crate::progress::STANDSTILL;
 use quorate_consensus::{Evidence, Protocol};
-use quorate_types::{Digest, Height, ReplicaId};
+use quorate_types::{Digest, Height, LevelStatus, ReplicaId};
 
 /// Describes the bundles that were treated as void.
 fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
@@ -31,6 +31,16 @@ fn clock(ahead_ms: i64) -> String {
         "its clock is {distance} ms {side} the time of the last block, which a quorum accepted: synchronize the clock, \
          for example by NTP; until then this replica does not vote for new blocks"
     )
+}
+
+/// Describes that the replica will stop at a feature level that its program does not support.
+fn unsupported(level: LevelStatus) -> Option<String> {
+    let pending = level.pending.filter(|pending| pending.level > level.supported)?;
+    Some(format!(
+        "stops at height {}, where feature level {} begins: its program supports levels up to {}; start the version that \
+         the other replicas run",
+        pending.height, pending.level, level.supported
+    ))
 }
 
 impl<P: Protocol> Host<P> {
@@ -80,6 +90,7 @@ impl<P: Protocol> Host<P> {
         if devices.desk.admission().is_full() {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
+        attention.extend(unsupported(devices.executor.level()));
         attention.extend(self.replica.parts().clock.disagreement_ms().map(clock));
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
         attention.extend(self.replica.lost_kept().map(lost_kept));

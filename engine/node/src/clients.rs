@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::meters::ClientCommands;
 use crate::network::{Frame, kind_of_request};
 use bytes::Bytes;
+use quorate_applications::levels::SUPPORT_LIFETIME_BLOCKS;
 use quorate_consensus::{Input, Protocol};
 use quorate_hosting::EventLoop;
 use quorate_hosting::desk::{ClientFrame, Question, Submission};
@@ -15,7 +16,10 @@ use quorate_network::gateway::turns::Standing;
 use quorate_network::transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{ClientId, ClientRequest, DecodeError, Digest, ReplicaReply, decode_message, question_digest};
+use quorate_types::{
+    ClientId, ClientRequest, DecodeError, Digest, FeatureLevel, Height, LevelSupport, ReplicaReply, decode_message,
+    level, question_digest,
+};
 use std::time::Instant;
 
 impl<P: Protocol> Host<P> {
@@ -155,11 +159,35 @@ impl<P: Protocol> Host<P> {
                 let (desk, mut links) = self.devices.desk_and_links();
                 return desk.tell(&mut links, link, ReplicaReply::Status { id, json });
             }
-            Ok(_) => FOR_STATUS_ONLY.to_owned(),
+            Ok(ClientRequest::Support { id, level }) => {
+                let reply = self.support(id, level);
+                let (desk, mut links) = self.devices.desk_and_links();
+                return desk.tell(&mut links, link, reply);
+            }
+            Ok(_) => FOR_OPERATORS_ONLY.to_owned(),
             Err(error) => error.to_string(),
         };
         let (desk, mut links) = self.devices.desk_and_links();
         desk.refuse_for_good(&mut links, link, Digest::ZERO, why);
+    }
+
+    /// Returns the signed statement that this program supports a feature level, or why there is none.
+    fn support(&self, id: u64, level: FeatureLevel) -> ReplicaReply {
+        let Devices { executor, identity, epoch, me, .. } = &self.devices;
+        match executor.level().supported {
+            supported if level > supported => {
+                let why = format!(
+                    "its program supports feature levels up to {supported}; help: start a version of the program that \
+                     supports level {level}"
+                );
+                ReplicaReply::Unanswered { id, why, again: false }
+            }
+            _ => {
+                let until = Height(executor.height().0.saturating_add(SUPPORT_LIFETIME_BLOCKS));
+                let signature = identity.sign(&level::statement(epoch, *me, level, until));
+                ReplicaReply::Supports { id, support: LevelSupport { until, signature } }
+            }
+        }
     }
 
     fn recent_status(&mut self, history: bool) -> Bytes {
@@ -195,5 +223,5 @@ fn elapsed_ns(begun: Instant) -> u64 {
     begun.elapsed().as_nanos() as u64
 }
 
-const FOR_STATUS_ONLY: &str =
-    "this listener answers only requests for the status; help: use the address of `client_listen`";
+const FOR_OPERATORS_ONLY: &str = "this listener answers only requests for the status and for the support of a feature \
+                                  level; help: use the address of `client_listen`";

@@ -29,6 +29,7 @@ use quorate_network::transports::Transport;
 use quorate_storage::Journal;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::identity::Signer;
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
     Block, Bundle, Certificate, Digest, Encoder, EpochId, Height, PayloadPath, Quorum, ReplicaId, ReplicaStages,
@@ -37,6 +38,7 @@ use quorate_types::{
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Number of bytes after which records are flushed even if no message waits for them, as with records of commits.
@@ -65,6 +67,8 @@ pub(crate) struct Devices<M: Message> {
     verifiers: Option<Verifiers>,
     headroom: Headroom,
     pub journal: Box<dyn Journal>,
+    /// Signs statements about the program.
+    pub identity: Arc<dyn Signer>,
     pub executor: Executor,
     pub desk: NodeDesk,
     pub writer: ReplyWriter,
@@ -141,6 +145,8 @@ pub(crate) struct Fittings {
     pub journal: Box<dyn Journal>,
     pub mark: Option<PathBuf>,
     pub states: States,
+    /// Signs statements about the program.
+    pub identity: Arc<dyn Signer>,
     pub executor: Executor,
     pub desk: NodeDesk,
     pub writer: ReplyWriter,
@@ -169,6 +175,7 @@ impl<M: Message> Devices<M> {
             mut journal,
             mark,
             states,
+            identity,
             executor,
             desk,
             writer,
@@ -197,6 +204,7 @@ impl<M: Message> Devices<M> {
             verifiers: None,
             headroom: Headroom::default(),
             journal,
+            identity,
             executor,
             desk,
             writer,

@@ -3,7 +3,7 @@
 use crate::config_file::{ConfigFault, ConfigFileError};
 use crate::initial_state::InitialStateError;
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
-use quorate_applications::{ApplicationPanic, RestoreError};
+use quorate_applications::{ApplicationPanic, ExecutionError, RestoreError, UnsupportedLevel};
 use quorate_consensus::Halt;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
@@ -43,9 +43,12 @@ pub enum HostError {
     )]
     Thread { purpose: &'static str, source: io::Error },
     #[error("{0}; help: configure the application and the cluster that wrote the directory, or use another directory")]
-    Restore(#[from] RestoreError),
+    Restore(RestoreError),
     #[error(transparent)]
     Application(#[from] Box<ApplicationPanic>),
+    /// The program does not support the cluster's feature level. It has executed nothing at that level.
+    #[error(transparent)]
+    UnsupportedLevel(#[from] UnsupportedLevel),
     /// A record of the journal is inconsistent with those before it.
     #[error(
         "record {id} of the journal contradicts those before it: {why}; another version wrote it, or it is damaged in \
@@ -89,6 +92,24 @@ pub enum HostError {
     Mark { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Recording(#[from] RecordingError),
+}
+
+impl From<RestoreError> for HostError {
+    fn from(why: RestoreError) -> HostError {
+        match why {
+            RestoreError::UnsupportedLevel(why) => HostError::UnsupportedLevel(why),
+            why => HostError::Restore(why),
+        }
+    }
+}
+
+impl From<ExecutionError> for HostError {
+    fn from(why: ExecutionError) -> HostError {
+        match why {
+            ExecutionError::Panicked(panic) => HostError::Application(panic),
+            ExecutionError::UnsupportedLevel(why) => HostError::UnsupportedLevel(why),
+        }
+    }
 }
 
 impl From<Halt> for HostError {

@@ -10,12 +10,14 @@
 //!        48  length         4   of the application's name, and the name
 //!            length         4   of the application's state, and the state
 //! ```
+//!
+//! A state at a feature level above 0 begins with "qInit002", and has the level, in 2 bytes, after its height.
 
 use bytes::Bytes;
-use quorate_applications::{Application, ApplicationKind, RestoreError};
+use quorate_applications::{Application, ApplicationKind, Executor, RestoreError};
 use quorate_storage::{private, with_descriptor};
 use quorate_types::state::MAX_STATE_BYTES;
-use quorate_types::{DecodeError, Decoder, Digest, Encoder, EpochId, Height, Manifest, Wire};
+use quorate_types::{DecodeError, Decoder, Digest, Encoder, EpochId, FeatureLevel, Height, Manifest, Wire};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -24,6 +26,7 @@ use thiserror::Error;
 pub const INITIAL_STATE_FILE: &str = "initial.state";
 
 const MAGIC: &[u8; 8] = b"qInit001";
+const MAGIC_WITH_LEVEL: &[u8; 8] = b"qInit002";
 const MAX_NAME_BYTES: usize = 64;
 
 /// State with which an application begins.
@@ -33,6 +36,8 @@ pub struct InitialState {
     pub genesis: EpochId,
     /// Its height in that cluster.
     pub height: Height,
+    /// Feature level of the state, at which the new cluster begins.
+    pub level: FeatureLevel,
     /// Name of the application.
     pub application: String,
     /// The application's own state, without clients' sessions.
@@ -64,9 +69,13 @@ impl InitialState {
     /// If it would exceed [`MAX_STATE_BYTES`].
     pub fn encode(&self) -> Bytes {
         let mut out = Encoder::with_capacity(self.state.len() + 128);
-        out.put_slice(MAGIC);
+        let has_level = self.level > FeatureLevel(0);
+        out.put_slice(if has_level { MAGIC_WITH_LEVEL } else { MAGIC });
         self.genesis.0.encode(&mut out);
         self.height.encode(&mut out);
+        if has_level {
+            self.level.encode(&mut out);
+        }
         out.put_bytes(self.application.as_bytes());
         out.put_bytes(&self.state);
         let bytes = out.finish();
@@ -80,15 +89,18 @@ impl InitialState {
     /// If it is not exactly one initial state.
     pub fn decode(bytes: Bytes) -> Result<InitialState, DecodeError> {
         let mut input = Decoder::new(bytes);
-        if input.get_array::<8>("magic bytes")? != *MAGIC {
-            return Err(input.invalid("initial state", "it does not begin as one"));
-        }
+        let has_level = match &input.get_array::<8>("magic bytes")? {
+            MAGIC => false,
+            MAGIC_WITH_LEVEL => true,
+            _ => return Err(input.invalid("initial state", "it does not begin as one")),
+        };
         let genesis = EpochId(Digest::decode(&mut input)?);
         let height = Height::decode(&mut input)?;
+        let level = if has_level { FeatureLevel::decode(&mut input)? } else { FeatureLevel(0) };
         let application = input.get_text("name of an application", MAX_NAME_BYTES)?;
         let state = input.get_bytes("state of an application", u32::MAX as usize)?;
         input.finish("end of the initial state")?;
-        Ok(InitialState { genesis, height, application, state })
+        Ok(InitialState { genesis, height, level, application, state })
     }
 }
 
@@ -118,11 +130,22 @@ pub fn load(named: Option<Digest>, home: &Path) -> Result<Option<InitialState>, 
     Ok(Some(InitialState::decode(content.into())?))
 }
 
-/// Returns an application in its initial state: empty without one.
+/// Returns an executor of an application in its initial state: empty without one, and at feature level 0.
 ///
 /// # Errors
-/// If the state is another application's, or unusable.
-pub fn application(
+/// If the state is another application's, unusable, or at a level that the application does not support.
+pub fn executor(
+    kind: ApplicationKind,
+    initial: Option<InitialState>,
+    epoch: &EpochId,
+) -> Result<Executor, InitialStateError> {
+    let level = initial.as_ref().map_or(FeatureLevel(0), |initial| initial.level);
+    let executor = Executor::new(application(kind, initial)?, epoch).beginning_at(level);
+    executor.check_level().map_err(RestoreError::from)?;
+    Ok(executor)
+}
+
+fn application(
     kind: ApplicationKind,
     initial: Option<InitialState>,
 ) -> Result<Box<dyn Application>, InitialStateError> {

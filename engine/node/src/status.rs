@@ -117,6 +117,7 @@ impl<P: Protocol> Host<P> {
             checkpoint: devices
                 .stable
                 .map(|(height, at)| CheckpointAge { height, age_ms: self.now.since(at).as_millis() as u64 }),
+            level: Some(devices.executor.level()),
             transfer: devices.states.progress(),
             voided_bundles: parts.store.absence.executed().0,
             clock_error_ms: parts.clock.disagreement_ms(),

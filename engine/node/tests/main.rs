@@ -9,6 +9,7 @@ mod descriptors;
 mod disk;
 mod hostile_clients;
 mod interrupt;
+mod levels;
 mod log;
 mod macs;
 mod memory;

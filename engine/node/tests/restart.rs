@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
+pub const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
 pub const REPLICAS: usize = 4;
 /// Timeout: a test that waits longer for anything has hung.
 pub const HANG: Duration = Duration::from_secs(60);
@@ -27,6 +27,7 @@ pub const HANG: Duration = Duration::from_secs(60);
 #[test]
 fn run_as_replica() {
     let Some(directory) = std::env::var_os(REPLICA_DIRECTORY) else { return };
+    crate::levels::application();
     let ended = run_directory(Path::new(&directory), Box::new(StderrObserver));
     eprintln!("the replica has ended: {}", ended.err().map(|error| error.to_string()).unwrap_or_default());
     std::process::exit(1);
@@ -70,7 +71,7 @@ impl Net {
     }
 
     /// Kills a replica like `kill -9`.
-    fn kill(&mut self, replica: usize) {
+    pub fn kill(&mut self, replica: usize) {
         let mut child = self.processes[replica].take().expect("the replica is running");
         child.kill().expect("the process is killed");
         child.wait().expect("the process has ended");
@@ -85,7 +86,7 @@ impl Net {
     }
 
     /// Waits for a process to end by itself.
-    fn wait_for_end(&mut self, replica: usize) {
+    pub fn wait_for_end(&mut self, replica: usize) {
         let start = Instant::now();
         while self.processes[replica]
             .as_mut()
@@ -123,9 +124,17 @@ impl Net {
         }
     }
 
+    pub fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    /// Returns the identity of its client.
+    pub fn identity(&self) -> ClientIdentity {
+        ClientIdentity::from_seed(&self.committee.cluster, [7; 32])
+    }
+
     pub fn client(&self) -> TestClient {
-        let identity = ClientIdentity::from_seed(&self.committee.cluster, [7; 32]);
-        TestClient::of(self.committee.clone(), identity)
+        TestClient::of(self.committee.clone(), self.identity())
     }
 }
 

@@ -132,10 +132,11 @@ fn read(file: &Path, keys: &Path) -> Result<(Verified, Trusted), BackupError> {
 }
 
 fn described(file: &Path, verified: &Verified, bytes: u64) -> String {
-    let Verified { height, commands, signers, application, state, caveat, .. } = verified;
+    let Verified { height, commands, signers, application, level, state, caveat, .. } = verified;
+    let of_level = if level.0 > 0 { format!(", feature level {level}") } else { String::new() };
     let of_file = if bytes > 0 { format!(", {} bytes", count(bytes)) } else { String::new() };
     let mut text = format!(
-        "{}: state of {} at height {height} after {} commands, {} bytes, certified by {signers} replicas{of_file}",
+        "{}: state of {} at height {height} after {} commands{of_level}, {} bytes, certified by {signers} replicas{of_file}",
         escaped(&file.display().to_string()),
         application.name(),
         count(*commands),
@@ -163,6 +164,7 @@ fn restore(arguments: RestoreArgs, verified: &Verified, old: &Committee, cluster
     let initial = InitialState {
         genesis: old.epoch,
         height: verified.height,
+        level: verified.level,
         application: verified.application.name().to_owned(),
         state: verified.state.clone(),
     };

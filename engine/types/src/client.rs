@@ -3,7 +3,8 @@
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::command::Bundle;
 use crate::digest::{Digest, Hasher};
-use crate::ids::Height;
+use crate::ids::{FeatureLevel, Height};
+use crate::level::LevelSupport;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_SIGNATURE_BYTES, MAX_TEXT_BYTES};
 use crate::parameters::Parameters;
 use crate::tags;
@@ -30,6 +31,8 @@ pub enum ClientRequest {
     Prove { credential: Bytes, signature: Bytes },
     /// Compare these values of the client's configuration with the replica's.
     Compare { id: u64, values: Parameters },
+    /// Sign that the program supports this feature level. A replica answers operators only.
+    Support { id: u64, level: FeatureLevel },
 }
 
 /// Returns the digest by which an answer identifies its query.
@@ -54,6 +57,7 @@ wire! {
             signature: bytes["proof of a key", MAX_SIGNATURE_BYTES],
         },
         7 = Compare { id: u64["comparison id"], values },
+        8 = Support { id: u64["support id"], level },
     }
 }
 
@@ -309,6 +313,8 @@ pub enum ReplicaReply {
     Compared { id: u64, differing: Parameters, max_frame_bytes: u32 },
     /// A frame from the client exceeds this limit, so the replica closes the link.
     FrameTooLong { bytes: u32, max_bytes: u32 },
+    /// The replica's signed statement that its program supports the level.
+    Supports { id: u64, support: LevelSupport },
 }
 
 wire! {
@@ -331,6 +337,7 @@ wire! {
             max_frame_bytes: u32["maximum length of a frame"],
         },
         12 = FrameTooLong { bytes: u32["length of a frame"], max_bytes: u32["maximum length of a frame"] },
+        13 = Supports { id: u64["support id"], support },
     } by hand |out, input| {} {
         AUTHENTICATED_KIND => {
             Err(input.invalid("replica reply", "it is authenticated; help: set `reply_authentication` as on the replicas"))

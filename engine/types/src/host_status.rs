@@ -2,6 +2,7 @@
 
 use crate::histogram::DurationHistogram;
 use crate::ids::{Height, ReplicaId};
+use crate::level::LevelStatus;
 use serde::{Deserialize, Serialize};
 
 /// State of a replica's host. Counters are since its start.
@@ -25,6 +26,9 @@ pub struct HostStatus {
     pub latencies: Latencies,
     /// Last checkpoint whose state a quorum has certified; `None` before the first since the start.
     pub checkpoint: Option<CheckpointAge>,
+    /// Feature levels of the application; `None` in older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelStatus>,
     /// State that it receives from its peers, if any.
     pub transfer: Option<TransferProgress>,
     /// Blocks executed without a bundle, because a quorum signed that the bundle is absent.

@@ -50,6 +50,11 @@ number!(
     Height, u64, "h", put_u64, get_u64
 );
 
+number!(
+    /// Level of the features that an application uses; 0 at genesis. See [`crate::level`].
+    FeatureLevel, u16, "l", put_u16, get_u16
+);
+
 /// One client session: the scope in which a command's sequence number is unique.
 ///
 /// The lower [`ClientId::SESSION_BITS`] contain the session number of an *owner*, who can sign for all its sessions. If

@@ -476,6 +476,7 @@ fn kind(reply: &ReplicaReply) -> String {
         ReplicaReply::Answer { .. } => "answer".to_owned(),
         ReplicaReply::Status { .. } => "status".to_owned(),
         ReplicaReply::Height { .. } => "height".to_owned(),
+        ReplicaReply::Supports { .. } => "support".to_owned(),
         ReplicaReply::Challenge { .. } => "challenge".to_owned(),
         ReplicaReply::Unanswered { why, .. } => format!("unanswered:{}", beginning(why)),
         ReplicaReply::Compared { .. } => "compared".to_owned(),

@@ -225,7 +225,9 @@ impl Echo {
                 ReplicaReply::Status { id, json: json.into() }
             }
             ClientRequest::Height { id } => ReplicaReply::Height { id, height: self.height() },
-            ClientRequest::Introduce { .. } | ClientRequest::Prove { .. } => return None,
+            ClientRequest::Introduce { .. } | ClientRequest::Prove { .. } | ClientRequest::Support { .. } => {
+                return None;
+            }
             ClientRequest::Compare { id, .. } => {
                 ReplicaReply::Compared { id, differing: Parameters::default(), max_frame_bytes: u32::MAX }
             }

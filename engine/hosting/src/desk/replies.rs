@@ -17,7 +17,7 @@ pub fn is_about_a_bundle(reply: &ReplicaReply) -> bool {
 }
 
 /// Returns whether clients must be able to verify the sender of a reply. No result depends on a status, a challenge, a
-/// refused answer, or a comparison.
+/// refused answer, or a comparison, and a statement about a feature level has a signature of its own.
 pub fn needs_authentication(reply: &ReplicaReply) -> bool {
     !matches!(
         reply,
@@ -25,6 +25,7 @@ pub fn needs_authentication(reply: &ReplicaReply) -> bool {
             | ReplicaReply::Challenge { .. }
             | ReplicaReply::Unanswered { .. }
             | ReplicaReply::Compared { .. }
+            | ReplicaReply::Supports { .. }
     )
 }
 

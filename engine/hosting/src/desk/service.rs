@@ -143,12 +143,14 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
             ClientRequest::Status { id, history } => (id, Asked::Host(Question::Status { id, history })),
             ClientRequest::Height { id } => (id, Asked::Height),
             ClientRequest::Compare { id, values } => (id, Asked::Terms(values)),
+            ClientRequest::Support { id, .. } => (id, Asked::Nothing(FOR_OPERATORS)),
             ClientRequest::Submit(_) | ClientRequest::Introduce { .. } | ClientRequest::Prove { .. } => return None,
         };
         let address = self.address(link, host.links());
         let reply = match (self.parts.questions.refusal(link, address, id, now), question) {
             (Some(refusal), _) => refusal,
             (None, Asked::Host(question)) => return Some(question),
+            (None, Asked::Nothing(why)) => ReplicaReply::Unanswered { id, why: why.to_owned(), again: false },
             (None, Asked::Height) => ReplicaReply::Height { id, height: host.executor().height() },
             (None, Asked::Terms(values)) => {
                 let ClientTerms { parameters, max_frame_bytes } = &self.parts.terms;
@@ -234,6 +236,13 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
                 return false;
             }
         }
+        if let Some(judgement) = host.executor().judge_change(bundle) {
+            self.charge(link, SIGNATURE_NS * host.executor().level_signers() as u64);
+            if let Err(fault) = judgement {
+                self.refuse_for_good(host.links(), link, digest, fault.to_string());
+                return false;
+            }
+        }
         if let Some(why) = bad_expiry(bundle, host.executor().height()) {
             // A temporary refusal: the bundle may have arrived before, and its outcome is known after it has expired.
             self.refuse_for_now(host.links(), link, digest, why);
@@ -314,11 +323,15 @@ enum Asked {
     Host(Question),
     Height,
     Terms(Parameters),
+    /// Nobody, for this reason.
+    Nothing(&'static str),
 }
 
 pub(super) fn amount(bundle: &Bundle) -> Amount {
     Amount { commands: bundle.len() as u64, bytes: bundle.body().len() as u64 }
 }
 
+const FOR_OPERATORS: &str = "a replica signs that it supports a feature level only for its operators; help: ask at the \
+     address of `admin_listen`";
 const UNAUTHENTICATED: &str = "the bundle is not signed, but this cluster requires signatures; help: set \
      `client_authentication = \"ed25519\"` in client.toml";

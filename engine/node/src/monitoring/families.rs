@@ -95,6 +95,17 @@ fn agreement(page: &mut Page, status: &Status, host: &HostStatus) {
         .value(status.committed_blocks);
     page.counter("quorate_commands_executed_total", "Executed commands, without duplicates.")
         .value(status.committed_commands);
+    if let Some(level) = &host.level {
+        page.gauge("quorate_feature_level", "Feature level at which the next block is executed.")
+            .value(u64::from(level.active.0));
+        page.gauge("quorate_supported_feature_level", "Highest feature level that the program supports.")
+            .value(u64::from(level.supported.0));
+        page.gauge(
+            "quorate_pending_feature_level_height",
+            "First height of the next feature level; 0 if none is agreed.",
+        )
+        .value(level.pending.map_or(0, |pending| pending.height.0));
+    }
     let mut timeouts = page.counter(
         "quorate_view_timeouts_total",
         "Views that this replica timed out of: without a link to the leader, without a proposal, or without a quorum \

@@ -11,14 +11,16 @@ use quorate_applications::{ApplicationKind, Executor};
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::frontier::Frontier;
-use quorate_crypto::{Keyring, SchemeKind, verify_certificate};
+use quorate_crypto::{Identities, Keyring, SchemeKind, verify_certificate};
 use quorate_node::NodeConfig;
 use quorate_node::initial_state::{self, InitialState};
-use quorate_types::{Certificate, Committee, Digest, Domain, Height, Manifest};
+use quorate_types::{Certificate, Committee, Digest, Domain, FeatureLevel, Height, Manifest};
+use std::sync::Arc;
 
 /// The cluster that a snapshot has to be of.
 pub struct Trusted {
     pub committee: Committee,
+    identities: Arc<Identities>,
     keyring: Keyring,
     scheme: SchemeKind,
     application: ApplicationKind,
@@ -53,8 +55,8 @@ impl Trusted {
         protocol: ProtocolKind,
         initial: Option<Digest>,
     ) -> Result<Trusted, BackupError> {
-        let keyring = Keyring::new(scheme, &committee)?;
-        Ok(Trusted { committee, keyring, scheme, application, has_slots: protocol.has_slots(), initial })
+        let (keyring, identities) = (Keyring::new(scheme, &committee)?, Arc::new(Identities::new(&committee)?));
+        Ok(Trusted { committee, identities, keyring, scheme, application, has_slots: protocol.has_slots(), initial })
     }
 }
 
@@ -69,6 +71,8 @@ pub struct Verified {
     /// Replicas that signed the certificate of the state.
     pub signers: usize,
     pub application: ApplicationKind,
+    /// Feature level of the next block.
+    pub level: FeatureLevel,
     /// The application's state in canonical form, without clients' sessions.
     pub state: Bytes,
     /// Reasons why the certificate proves less than a reader may assume.
@@ -101,7 +105,7 @@ pub fn verify(backup: &Backup, trusted: &Trusted) -> Result<Verified, BackupErro
         parent = block.digest();
         replies.clear();
         let executed = executor.try_execute(block.into(), bundles, &mut replies);
-        executed.map_err(|panic| BackupError::Unproven(panic.to_string()))?;
+        executed.map_err(|why| BackupError::Unproven(why.to_string()))?;
     }
     let certificate = match (&backup.proof, of_base) {
         (None, Some(of_base)) if backup.blocks.is_empty() => of_base,
@@ -117,6 +121,7 @@ pub fn verify(backup: &Backup, trusted: &Trusted) -> Result<Verified, BackupErro
         commands: executor.commands(),
         signers: certificate.signers.iter().count(),
         application: trusted.application,
+        level: executor.level().active,
         state: executor.application_state(),
         caveat: crate::inspection::caveat(trusted.scheme),
     })
@@ -126,7 +131,8 @@ pub fn verify(backup: &Backup, trusted: &Trusted) -> Result<Verified, BackupErro
 fn base<'a>(backup: &'a Backup, trusted: &Trusted) -> Result<(Executor, Digest, Option<&'a Certificate>), BackupError> {
     let epoch = trusted.committee.epoch;
     let fresh = |initial| -> Result<Executor, BackupError> {
-        Ok(Executor::new(initial_state::application(trusted.application, initial)?, &epoch))
+        let executor = initial_state::executor(trusted.application, initial, &epoch)?;
+        Ok(executor.with_levels(trusted.committee.len(), trusted.identities.clone()))
     };
     match &backup.base {
         Base::Empty => match trusted.initial {

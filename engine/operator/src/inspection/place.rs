@@ -1,7 +1,7 @@
 //! A replica's directory.
 
 use super::InspectError;
-use quorate_crypto::Keyring;
+use quorate_crypto::{Identities, Keyring};
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::initial_state::{self, InitialState};
@@ -13,12 +13,14 @@ use serde::Serialize;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Configuration of a directory, and the paths of its parts.
 pub(crate) struct Place {
     pub home: PathBuf,
     pub config: NodeConfig,
     pub committee: Committee,
+    pub identities: Arc<Identities>,
     pub keyring: Keyring,
     pub journal: PathBuf,
     /// State with which the application begins, if not empty.
@@ -36,8 +38,9 @@ impl Place {
         let journal = home.join(&config.journal.directory);
         let initial = initial_state::load(config.initial_state, home)?;
         // Whether it can be restored.
-        initial_state::application(config.application, initial.clone())?;
-        Ok(Place { home: home.to_owned(), config, committee, keyring, journal, initial })
+        initial_state::executor(config.application, initial.clone(), &committee.epoch)?;
+        let identities = Arc::new(Identities::new(&committee)?);
+        Ok(Place { home: home.to_owned(), config, committee, identities, keyring, journal, initial })
     }
 
     /// Returns the identity required of the journal.

@@ -76,9 +76,10 @@ impl<'a> States<'a> {
     }
 
     fn fresh(&self) -> Executor {
-        let application = initial_state::application(self.place.config.application, self.place.initial.clone());
-        let application = application.expect("it was restored when the directory was opened");
-        Executor::new(application, &self.place.committee.epoch).with_checkpoints(self.rule)
+        let Place { config, initial, committee, identities, .. } = self.place;
+        let executor = initial_state::executor(config.application, initial.clone(), &committee.epoch);
+        let executor = executor.expect("it was made when the directory was opened");
+        executor.with_checkpoints(self.rule).with_levels(committee.len(), identities.clone())
     }
 
     pub fn collect(&mut self, collector: Collector) {
@@ -174,6 +175,11 @@ impl<'a> States<'a> {
     pub fn execute(&mut self, committed: &Committed, frontier: impl Fn() -> Frontier) -> Option<Executed<'_>> {
         let height = committed.block.height;
         let executor = self.executor.as_mut().filter(|executor| executor.height().next() == height)?;
+        if let Err(why) = executor.check_level() {
+            self.wrong.push(why.to_string());
+            self.executor = None;
+            return None;
+        }
         let begins_after =
             (!std::mem::replace(&mut self.has_begun, true)).then(|| (executor.state_digest(), executor.time_ms()));
         self.replies.clear();

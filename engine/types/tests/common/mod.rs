@@ -165,6 +165,7 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
         (any::<u64>(), bytes(30)).prop_map(|(id, question)| ClientRequest::Query { id, question }),
         (any::<u64>(), any::<bool>()).prop_map(|(id, history)| ClientRequest::Status { id, history }),
         any::<u64>().prop_map(|id| ClientRequest::Height { id }),
+        (any::<u64>(), any::<u16>()).prop_map(|(id, level)| ClientRequest::Support { id, level: FeatureLevel(level) }),
         bytes(96).prop_map(|credential| ClientRequest::Introduce { credential }),
         (bytes(96), bytes(64)).prop_map(|(credential, signature)| ClientRequest::Prove { credential, signature }),
         (any::<u64>(), parameters()).prop_map(|(id, values)| ClientRequest::Compare { id, values }),
@@ -205,6 +206,10 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
         (any::<u64>(), parameters(), any::<u32>())
             .prop_map(|(id, differing, max_frame_bytes)| { ReplicaReply::Compared { id, differing, max_frame_bytes } }),
         (any::<u32>(), any::<u32>()).prop_map(|(bytes, max_bytes)| ReplicaReply::FrameTooLong { bytes, max_bytes }),
+        (any::<u64>(), height(), bytes(64)).prop_map(|(id, until, signature)| ReplicaReply::Supports {
+            id,
+            support: LevelSupport { until, signature }
+        }),
     ]
 }
 
