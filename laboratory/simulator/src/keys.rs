@@ -3,12 +3,14 @@
 use crate::links::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec};
+use bytes::Bytes;
 use quorate_crypto::{
     BundleVerifier, CertificateFault, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES,
     IDENTITY_SCHEME, Keyring, MacKeys, ReplicaKeys, ReplicaMacKeys, SEED_BYTES, SchemeKind, VerifiedCache,
 };
 use quorate_hosting::desk::ClientVerifier;
-use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, ReplicaId};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, Hasher, ReplicaId, tags};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
@@ -253,5 +255,32 @@ impl ClientVerifier for Judge {
     fn verifications(&self) -> u64 {
         let real = if let JudgesBy::Macs(verifier) = &self.by { verifier.verifications() } else { 0 };
         self.verifications + real
+    }
+}
+
+/// Signer of simulated handshakes and statements about levels. It is forgeable, but no simulated replica impersonates
+/// another.
+pub(crate) struct SimIdentity(pub ReplicaId);
+
+fn signature(replica: ReplicaId, message: &[u8]) -> [u8; 32] {
+    let mut hasher = Hasher::new(tags::SIMULATED_SIGNATURE);
+    hasher.update(&replica.0.to_le_bytes());
+    hasher.update(message);
+    hasher.finish().0
+}
+
+impl Signer for SimIdentity {
+    fn replica(&self) -> ReplicaId {
+        self.0
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&signature(self.0, message))
+    }
+}
+
+impl Verifier for SimIdentity {
+    fn verify(&self, replica: ReplicaId, message: &[u8], proof: &[u8]) -> bool {
+        proof == signature(replica, message)
     }
 }

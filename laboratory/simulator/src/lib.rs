@@ -17,6 +17,7 @@ pub mod costs;
 pub mod hostile;
 mod keys;
 pub mod ledger;
+mod levels;
 pub mod links;
 pub mod models;
 pub mod network;

@@ -3,13 +3,16 @@
 
 use crate::shares::HonestShare;
 use crate::statements::Statements as Signed;
-use quorate_adversary::oracles::{Availability, Chain, Property, Relays, Statements, Times, Violation, Weight, Work};
+use quorate_adversary::oracles::{
+    Availability, Chain, Levels, Property, Relays, Statements, Times, Violation, Weight, Work,
+};
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::{Config, Envelope, Evidence, Halt, Message};
 use quorate_types::{
-    Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
+    Attachment, Block, Bundle, ClientId, Digest, Domain, FeatureLevel, Height, Outcome, Quorum, ReplicaId, Signers,
+    Subject, Time,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -75,6 +78,8 @@ pub struct Oracle {
     availability: Option<Availability>,
     /// Checks the times of blocks.
     times: Times,
+    /// Checks the feature levels of blocks.
+    levels: Levels,
     /// Proposed blocks over the size limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
     /// The first violation; the run ends with it.
@@ -92,6 +97,7 @@ impl Oracle {
             relays: Relays::new(replicas),
             availability: config.dissemination.is_certified().then(|| Availability::new(replicas, quorum.faults())),
             times: Times::new(replicas, quorum.faults(), config),
+            levels: Levels::default(),
             too_large: DigestMap::with_hasher(Salt(0)),
             chain: Chain::new(genesis, replicas),
             faulty: Signers::empty(),
@@ -388,6 +394,7 @@ impl Oracle {
         }
         match agrees {
             Ok(true) => {
+                self.levels.commits(block);
                 let behind = self.shares.as_mut().and_then(|shares| shares.commits(block, bundles).err());
                 if let Some(behind) = behind {
                     let what =
@@ -404,6 +411,20 @@ impl Oracle {
     pub fn executed_at(&mut self, replica: ReplicaId, block: &Block, time_ms: u64) {
         if self.agrees {
             let agreed = self.times.executes(replica, block, time_ms);
+            self.breached(agreed);
+        }
+    }
+
+    /// Observes that a client sends a change of the feature level that all replicas have signed.
+    pub fn orders_level(&mut self, bundle: &Digest, level: FeatureLevel) {
+        self.levels.orders(bundle, level);
+    }
+
+    /// Observes the feature level at which a replica's application executed commands of a block. Without repairs, each
+    /// replica executes other blocks.
+    pub fn executed_at_level(&mut self, replica: ReplicaId, height: Height, level: FeatureLevel) {
+        if self.agrees {
+            let agreed = self.levels.executes(replica, height, level);
             self.breached(agreed);
         }
     }

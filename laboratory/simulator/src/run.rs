@@ -6,6 +6,7 @@ use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, favours, misbehaviour, served_within};
 use crate::keys::{ClientKeys, Judge, devices, genesis};
 use crate::ledger::Charged;
+use crate::levels;
 use crate::links::{Purpose, Random};
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
@@ -18,7 +19,7 @@ use crate::world::{self, Life, Reading, Shares, World, trouble};
 use quorate_adversary::byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_adversary::byzantine::{Behaviour, Context};
 use quorate_adversary::oracles::{Property, Violation};
-use quorate_applications::{CheckpointRule, Executor};
+use quorate_applications::CheckpointRule;
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::config::Dissemination;
 use quorate_consensus::replica::MakeReplica;
@@ -26,7 +27,7 @@ use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{ClientIdentity, ReplyAuthentication};
 use quorate_hosting::desk::BundleLimits;
 use quorate_hosting::recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{ClientId, EpochId, ReplicaId, Status, Time};
+use quorate_types::{ClientId, EpochId, FeatureLevel, ReplicaId, Status, Time};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub struct SimReport {
     /// The threads' shares of the cores over the measured time: the replicas', then the client machines'. Empty if the
     /// run ended early.
     pub shares: Vec<Shares>,
+    /// Feature level of each replica's next block at the end.
+    pub levels: Vec<FeatureLevel>,
     /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
     /// Replicas that crashed, one entry per crash.
@@ -254,11 +257,10 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let epoch = genesis(spec).epoch();
     let (mut devices, client_keys) = (devices(spec, seed), ClientKeys::new(spec, seed));
     let mut salts = Random::new(seed, Purpose::Salts, 0);
-    let remake = |me: ReplicaId, salt: u64| Reborn {
-        replica: alter.alter(make(alter.settings(spec.consensus.clone()), spec.quorum, epoch, me, salt)),
-        executor: Executor::new(spec.application.make(), &epoch).with_checkpoints(checkpoints(&spec.consensus)),
-        behaviour: behaviour(spec, me),
-        salt,
+    let remake = |me: ReplicaId, salt: u64| {
+        let (executor, seen_levels) = levels::executor(spec, checkpoints(&spec.consensus));
+        let replica = alter.alter(make(alter.settings(spec.consensus.clone()), spec.quorum, epoch, me, salt));
+        Reborn { replica, executor, seen_levels, behaviour: behaviour(spec, me), salt }
     };
     let keeps_journal = trouble.restarts();
     let identities = clients::identities(places.len(), &client_keys);
@@ -316,7 +318,7 @@ pub(crate) fn node<P: Protocol>(
     judge: Judge,
     settings: NodeSettings,
 ) -> Node<P> {
-    let Reborn { replica, executor, behaviour, salt } = made;
+    let Reborn { replica, executor, seen_levels, behaviour, salt } = made;
     let NodeSettings { keeps_journal, marks, models_clients, origins } = settings;
     let parts = Parts {
         me,
@@ -325,6 +327,7 @@ pub(crate) fn node<P: Protocol>(
         replica,
         device,
         executor,
+        seen_levels,
         votes_by_mac: spec.macs.is_some(),
         limits: BundleLimits { commands: spec.consensus.batch.max_commands(), bytes: spec.consensus.batch_bytes },
         models_clients,
@@ -405,6 +408,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         seconds: world.seconds.readings,
         shares: if world.charged.is_some() { world.shares } else { Vec::new() },
         charged: world.charged,
+        levels: world.nodes.iter().map(Node::level).collect(),
         end,
         points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,

@@ -11,6 +11,7 @@ mod determinism;
 mod hardships;
 mod hostile;
 mod late_votes;
+mod levels;
 mod lost_disks;
 mod machines;
 mod macs;

@@ -15,11 +15,14 @@
 //!
 //! [`Times`] checks that the times of blocks are near honest clocks, and equal wherever they are executed.
 //!
+//! [`Levels`] checks the feature levels at which blocks are executed.
+//!
 //! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing as long as at most f replicas lie and the others follow the protocol.
 
 mod availability;
 mod chain;
+mod levels;
 mod property;
 mod relays;
 mod share;
@@ -33,6 +36,7 @@ mod work;
 
 pub use availability::Availability;
 pub use chain::{Chain, Discord};
+pub use levels::Levels;
 pub use property::{Property, Violation};
 pub use relays::Relays;
 pub use share::Share;

@@ -34,6 +34,8 @@ choice!(
     Served = "served",
     /// Blocks have times near the clocks of honest replicas, and are executed at equal times everywhere.
     Time = "time",
+    /// Each block is executed at one feature level everywhere, which begins where a signed change says.
+    Level = "level",
     /// Off-path packets neither start, move, delay nor end a connection, nor receive long answers.
     OffPath = "off-path",
     /// Time advances: events do not continue forever at one instant.

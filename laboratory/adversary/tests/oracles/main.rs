@@ -3,6 +3,7 @@
 mod backing;
 mod chain;
 mod fixture;
+mod levels;
 mod order;
 mod times;
 mod work;

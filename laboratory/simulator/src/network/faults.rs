@@ -7,7 +7,7 @@ use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::off_path::{Forgery, MAX_PACKETS_PER_S, PACKETS_PER_S};
 use quorate_adversary::byzantine::{Fault, Misbehaviour, Times};
 use quorate_network::channels::version::{NEWEST_WIRE_VERSION, OLDEST_WIRE_VERSION};
-use quorate_types::{ReplicaId, Time, choice};
+use quorate_types::{FeatureLevel, ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub enum FaultSpec {
     /// A replica stops in order, and restarts with a program that speaks the wire versions up to `wire_version`. A
     /// transport over streams, whose model has no handshakes, knows no versions.
     Upgrade { at_ms: f64, for_ms: f64, replica: u16, wire_version: u8 },
+    /// An operator orders the feature level `level`, which all replicas have signed. Their programs support it.
+    Level { at_ms: f64, level: u16 },
     /// A replica crashes and restarts. It loses its disk, unless f others are misbehaving or have lost theirs and not
     /// recovered; in that case its journal keeps the flushed records.
     LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
@@ -206,14 +208,14 @@ impl FaultSpec {
             FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } | FaultSpec::OffPath { .. } => {
                 self.ends().filter_map(replica).collect()
             }
-            FaultSpec::Hostile { .. } => Vec::new(),
+            FaultSpec::Hostile { .. } | FaultSpec::Level { .. } => Vec::new(),
         }
     }
 
     /// Returns the start and the duration in milliseconds, 0 if the fault has none.
     fn times_ms(&self) -> (f64, f64) {
         match *self {
-            FaultSpec::Crash { at_ms, .. } => (at_ms, 0.0),
+            FaultSpec::Crash { at_ms, .. } | FaultSpec::Level { at_ms, .. } => (at_ms, 0.0),
             FaultSpec::Misbehave { at_ms, for_ms, .. } => (at_ms, for_ms.unwrap_or(0.0)),
             FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
             FaultSpec::Pause { at_ms, for_ms, .. }
@@ -250,6 +252,7 @@ impl FaultSpec {
                 SPOKEN.start(),
                 SPOKEN.end()
             )),
+            (None, FaultSpec::Level { level: 0, .. }) => Some("orders level 0; expected at least 1".to_owned()),
             (None, FaultSpec::OffPath { packets_per_s, .. }) if !(1.0..=MAX_PACKETS_PER_S).contains(packets_per_s) => {
                 Some(format!("sends {packets_per_s} packets_per_s; expected 1 to {MAX_PACKETS_PER_S}"))
             }
@@ -346,6 +349,8 @@ pub enum Change {
     Down(usize, Leaves, Time),
     /// Orderly stop of a replica until the given time, and the newest wire version that it speaks from then on.
     Upgrade(usize, u8, Time),
+    /// Order of a feature level.
+    Level(FeatureLevel),
     /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs at that
     /// moment.
     LoseDisk(usize, Time),
@@ -386,6 +391,7 @@ impl Change {
             Change::Upgrade(replica, version, until) => {
                 format!("R{replica} stops until {until:?}, and then speaks wire versions up to {version}")
             }
+            Change::Level(level) => format!("an operator orders feature level {level}"),
             Change::LoseDisk(replica, until) => {
                 format!("R{replica} crashes until {until:?}, and loses its disk if that makes no more than f faults")
             }
@@ -478,6 +484,7 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
             FaultSpec::Upgrade { replica, wire_version, .. } => {
                 (Change::Upgrade(usize::from(*replica), *wire_version, until), None)
             }
+            FaultSpec::Level { level, .. } => (Change::Level(FeatureLevel(*level)), None),
             FaultSpec::LoseDisk { replica, .. } => (Change::LoseDisk(usize::from(*replica), until), None),
             FaultSpec::Drift { replica, ppm, .. } => {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);

@@ -26,6 +26,7 @@ use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
 use crate::keys::{Judge, ModelledCheck};
 use crate::ledger::Ledger;
+use crate::levels::SeenLevels;
 use crate::network::MAX_CLIENT_MACHINES;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
@@ -119,6 +120,8 @@ pub struct Parts<P: Protocol> {
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
+    /// Feature levels that its application sees, if the schedule changes them.
+    pub seen_levels: Option<SeenLevels>,
     /// Whether PREPARE and COMMIT carry MACs, which prove nothing to third parties.
     pub votes_by_mac: bool,
     /// Limits that a client's bundle must respect.
@@ -574,6 +577,9 @@ impl<P: Protocol> Node<P> {
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.into(), bundles, &mut executed);
         world.oracle.executed_at(me, block, self.parts.executor.time_ms());
+        for (height, level) in self.parts.seen_levels.iter().flat_map(SeenLevels::take) {
+            world.oracle.executed_at_level(me, height, level);
+        }
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());
         executed.iter().for_each(|reply| world.oracle.executed(me, reply));
         self.reply(&mut executed, world);

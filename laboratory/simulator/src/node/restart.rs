@@ -4,6 +4,7 @@ use super::Node;
 use super::gateway::{Connections, open_desk};
 use crate::clock::NEVER;
 use crate::faults::Leaves;
+use crate::levels::SeenLevels;
 use quorate_adversary::byzantine::Behaviour;
 use quorate_applications::Executor;
 use quorate_consensus::{Input, Protocol, Replica, Timer};
@@ -14,6 +15,7 @@ use quorate_types::Height;
 pub struct Reborn<P: Protocol> {
     pub replica: Replica<P>,
     pub executor: Executor,
+    pub seen_levels: Option<SeenLevels>,
     /// New behaviour: a misbehaving process loses its state when it ends.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
@@ -43,13 +45,13 @@ impl<P: Protocol> Node<P> {
 
     /// Restarts as a new replica, from the journal that survived the crash.
     pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
-        let Reborn { replica, executor, behaviour, salt } = reborn;
+        let Reborn { replica, executor, seen_levels, behaviour, salt } = reborn;
         let identity = Identity { epoch: self.parts.epoch, replica: self.parts.me };
         let (records, is_gone) = self.journal.recover(leaves, identity, salt);
         let forgot = is_gone.then_some(Input::Forgot);
         self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
         (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
-        self.parts.behaviour = behaviour;
+        (self.parts.behaviour, self.parts.seen_levels) = (behaviour, seen_levels);
         self.lose_states(leaves);
         (self.adopted, self.adopting) = (Height(0), None);
         self.close_desk();

@@ -7,12 +7,17 @@ use quorate_consensus::{Evidence, Protocol};
 use quorate_crypto::MacKeys;
 use quorate_types::meter::Tallies;
 use quorate_types::stages::StageRole;
-use quorate_types::{ReplicaId, Status, ThreadTimes};
+use quorate_types::{FeatureLevel, ReplicaId, Status, ThreadTimes};
 use std::collections::BTreeMap;
 
 impl<P: Protocol> Node<P> {
     pub fn view(&self) -> u64 {
         self.parts.replica.view().0
+    }
+
+    /// Returns the feature level of its next block.
+    pub fn level(&self) -> FeatureLevel {
+        self.parts.executor.level().active
     }
 
     /// Returns the leader of its view, if it is known.

@@ -9,7 +9,7 @@
 use super::addresses::{address, endpoint};
 use super::off_path::Judge;
 use super::{Event, Load, World};
-use crate::keys::genesis;
+use crate::keys::{SimIdentity, genesis};
 use crate::links::{Purpose, Random};
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
@@ -17,8 +17,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_consensus::Protocol;
 use quorate_network::channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Sessions, Side, Versions};
 use quorate_network::transports::{Association, LinkId, Route, Router, Wire};
-use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Lane, Parameters, ReplicaId, Time, tags};
+use quorate_types::{ClientId, ClusterId, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,32 +98,6 @@ struct Half {
     alarm: Option<Time>,
 }
 
-/// Signer of simulated handshakes. It is forgeable, but no simulated replica impersonates another.
-struct Identity(ReplicaId);
-
-fn signature(replica: ReplicaId, message: &[u8]) -> [u8; 32] {
-    let mut hasher = Hasher::new(tags::SIMULATED_SIGNATURE);
-    hasher.update(&replica.0.to_le_bytes());
-    hasher.update(message);
-    hasher.finish().0
-}
-
-impl Signer for Identity {
-    fn replica(&self) -> ReplicaId {
-        self.0
-    }
-
-    fn sign(&self, message: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(&signature(self.0, message))
-    }
-}
-
-impl Verifier for Identity {
-    fn verify(&self, replica: ReplicaId, message: &[u8], proof: &[u8]) -> bool {
-        proof == signature(replica, message)
-    }
-}
-
 /// Returns the index of an endpoint's half in its pair.
 fn side(me: usize, other: usize) -> usize {
     usize::from(me > other)
@@ -189,7 +162,7 @@ impl<M> Connections<M> {
         let replica = ReplicaId(me as u16);
         match self.versions.get(me) {
             Some(versions) => {
-                let end = self.end(LocalEnd::Replica(Arc::new(Identity(replica))));
+                let end = self.end(LocalEnd::Replica(Arc::new(SimIdentity(replica))));
                 ChannelConfig { versions: *versions, ..end }
             }
             None => self.end(LocalEnd::Client(ClientId(me as u128))),
@@ -221,7 +194,7 @@ impl<M> Connections<M> {
             cluster: self.cluster,
             epoch: self.epoch,
             me,
-            verifier: Arc::new(Identity(ReplicaId(0))),
+            verifier: Arc::new(SimIdentity(ReplicaId(0))),
             parameters: Parameters::default(),
             versions: Versions::up_to(self.wire.settings.links.newest_wire_version),
             key_update_records: self.wire.settings.links.key_update_records,

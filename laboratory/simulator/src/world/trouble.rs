@@ -3,12 +3,18 @@
 use super::{Event, World};
 use crate::chaos::{Chaos, chaos};
 use crate::faults::{self, Change, FULL_SPEED, Leaves, Strike};
+use crate::hostile::Request;
+use crate::keys::genesis;
+use crate::levels;
 use crate::network::{Endpoints, Place, endpoint_name};
 use crate::node::Node;
 use crate::spec::SimSpec;
 use quorate_consensus::Protocol;
-use quorate_types::{Height, ReplicaId, Time};
+use quorate_types::{FeatureLevel, Height, ReplicaId, Time};
 use std::time::Duration;
+
+/// Owner of the operator's commands.
+const OPERATOR: u128 = 0x0f_e7a7;
 
 /// Faults from the seed and the schedule.
 pub struct Trouble {
@@ -82,6 +88,7 @@ impl<P: Protocol> World<'_, P> {
                 self.connections.speak(replica, version);
                 self.go_down(replica, Leaves::Stopped, returns);
             }
+            Change::Level(level) => self.raise_level(level),
             Change::LoseDisk(replica, returns) => {
                 let leaves = if self.may_lose_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
                 self.go_down(replica, leaves, returns);
@@ -103,6 +110,24 @@ impl<P: Protocol> World<'_, P> {
                 pairs.iter().for_each(|(from, to)| self.links.lose(*from, *to, probability));
             }
             Change::Spike(pairs, by_ns) => pairs.iter().for_each(|(from, to)| self.links.spike(*from, *to, by_ns)),
+        }
+    }
+
+    /// Sends a change of the feature level to all replicas that are up.
+    fn raise_level(&mut self, level: FeatureLevel) {
+        let (replicas, epoch) = (self.nodes.len(), genesis(self.spec).epoch());
+        let height = self.nodes.iter().map(Node::committed_height).max().unwrap_or_default();
+        let identity = self.client_keys.identity(OPERATOR);
+        let finish = |builder| identity.finish(builder);
+        let bundle = levels::change(&epoch, replicas, level, height, identity.origin(), finish);
+        self.oracle.submitted(&bundle);
+        self.oracle.orders_level(&bundle.digest(), level);
+        // The honest client machines and the hostile clients have the links before.
+        let link = (self.clients.machines() + self.attacks.len()) as u16;
+        for replica in (0..replicas).filter(|replica| self.nodes[*replica].alive).collect::<Vec<_>>() {
+            let bytes = bundle.body().len() as u32;
+            self.nodes[replica].ask(link, Request::Bundle(bundle.clone()), bytes);
+            self.wake(replica);
         }
     }
 
