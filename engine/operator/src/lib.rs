@@ -4,6 +4,7 @@
 //! code for misbehaviour. `quorate` offers the same commands in addition to the laboratory's. [`inspection`] reads a
 //! replica's files.
 
+mod applications;
 pub mod backup;
 pub mod client;
 pub mod failure;
@@ -12,6 +13,7 @@ pub mod inspect;
 pub mod inspection;
 pub mod keys;
 mod kubernetes;
+pub mod level;
 pub mod logging;
 pub mod node;
 pub mod output;

@@ -5,6 +5,7 @@ use quorate_operator::client::ClientArgs;
 use quorate_operator::health::HealthArgs;
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
+use quorate_operator::level::LevelCommand;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::restart::RestartArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
@@ -12,7 +13,7 @@ use quorate_operator::snapshot::SnapshotCommand;
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
 use quorate_operator::{
-    Outcome, client, failure, health, inspect, keys, node, output, restart, shell, snapshot, status, testnet,
+    Outcome, client, failure, health, inspect, keys, level, node, output, restart, shell, snapshot, status, testnet,
 };
 use std::process::ExitCode;
 
@@ -52,6 +53,9 @@ enum Command {
     /// Save a certified state of a cluster, verify it without the cluster, and begin a new cluster with it.
     #[command(subcommand, after_help = snapshot::EXIT_STATUS)]
     Snapshot(SnapshotCommand),
+    /// Raise the feature level of a cluster's application, once all replicas support the new one.
+    #[command(subcommand, after_help = level::EXIT_STATUS)]
+    Level(LevelCommand),
     /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
     #[command(after_help = restart::EXIT_STATUS)]
     Restart(Box<RestartArgs>),
@@ -85,6 +89,7 @@ fn run(command: Command) -> Outcome {
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
         Command::Snapshot(command) => snapshot::run(command, &PROGRAM),
+        Command::Level(command) => level::run(&command),
         Command::Restart(arguments) => restart::run(*arguments, &PROGRAM),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
         Command::Keys(arguments) => keys::run(arguments),

@@ -1,5 +1,6 @@
 //! Status of the replicas of a cluster, as `quorate status` shows it.
 
+use crate::applications::admit_application_of;
 use crate::report::Report;
 use crate::skew;
 use crate::standstill::{self, Looks};
@@ -11,7 +12,7 @@ use quorate_node::config_file::ConfigFileError;
 use quorate_node::testnet::replica_directory;
 use quorate_node::{ConfigFault, NodeConfig};
 use quorate_types::text::escaped;
-use quorate_types::{Address, Height, Quorum, ReplicaId, Status};
+use quorate_types::{Address, FeatureLevel, Height, LevelSupport, Quorum, ReplicaId, Status};
 use serde::Serialize;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -98,6 +99,7 @@ impl StatusReader {
     /// # Errors
     /// If the directory or its files are invalid.
     pub fn open(directory: &Path) -> Result<StatusReader, StatusError> {
+        [CONFIG_FILE, CLIENT_CONFIG_FILE].iter().for_each(|file| admit_application_of(&directory.join(file)));
         let (config, asked) = if directory.join(CONFIG_FILE).exists() {
             of_replica(&NodeConfig::read(&directory.join(CONFIG_FILE))?)?
         } else if directory.join(CLIENT_CONFIG_FILE).exists() {
@@ -140,13 +142,31 @@ impl StatusReader {
     /// If the transport fails.
     pub fn answers(&mut self, timeout: Duration) -> Result<Vec<Result<Status, String>>, StatusError> {
         let answers = self.ask(timeout)?;
-        let (unanswered, reach) = (self.probe.unanswered().clone(), self.probe.reach());
-        let why = |replica: ReplicaId| {
-            let why = unanswered.get(&replica).or_else(|| reach.unreached.get(&replica));
-            why.map_or_else(|| "it is connected but silent".to_owned(), Clone::clone)
-        };
+        let mut why = self.reasons();
         let answers = (0..).map(ReplicaId).zip(answers);
         Ok(answers.map(|(replica, answer)| answer.ok_or_else(|| why(replica))).collect())
+    }
+
+    /// Asks all queried replicas to sign that they support a feature level. Returns their signatures, which are not
+    /// verified, or the reasons why there are none.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    pub fn supports(&mut self, level: FeatureLevel, timeout: Duration) -> Result<Supports, StatusError> {
+        let mut answers = self.probe.read_supports(level, timeout)?;
+        let asked: Vec<ReplicaId> = self.asked.iter().map(|(replica, _)| *replica).collect();
+        let mut why = self.reasons();
+        let answer = |replica: ReplicaId| (replica, answers[replica.index()].take().ok_or_else(|| why(replica)));
+        Ok(asked.into_iter().map(answer).collect())
+    }
+
+    /// Returns a function that returns why a replica did not answer the last question.
+    fn reasons(&mut self) -> impl FnMut(ReplicaId) -> String {
+        let (unanswered, reach) = (self.probe.unanswered().clone(), self.probe.reach());
+        move |replica| {
+            let why = unanswered.get(&replica).or_else(|| reach.unreached.get(&replica));
+            why.map_or_else(|| "it is connected but silent".to_owned(), Clone::clone)
+        }
     }
 
     /// Returns the answers by replica.
@@ -200,6 +220,9 @@ impl StatusReader {
         ClusterStatus { attention, version_skew: skew::of_versions(&answered), replicas }
     }
 }
+
+/// Statements of replicas that they support a feature level, or the reasons why there are none.
+pub type Supports = Vec<(ReplicaId, Result<LevelSupport, String>)>;
 
 type Asked = (ClientConfig, Vec<(ReplicaId, Address)>);
 
@@ -281,6 +304,11 @@ impl Report for ClusterStatus {
         }
         let mut text = table.trim_fmt();
         text.push('\n');
+        let answered: Vec<&Status> = self.replicas.iter().filter_map(|of| of.status.as_ref()).collect();
+        let levels = skew::of_levels(&answered);
+        if !levels.is_empty() {
+            text.push_str(&format!("\nfeature level\n  {}\n", levels.join("\n  ")));
+        }
         if !self.version_skew.is_empty() {
             text.push_str(&format!("\nversions differ\n  {}\n", self.version_skew.join("\n  ")));
         }

@@ -1,5 +1,6 @@
 //! `quorate restart`: restarts the replicas of a cluster one after the other.
 
+use crate::applications::admit_application_of;
 use crate::failure::wrong_call;
 use crate::node::keep_memory_secret;
 use crate::replicas::StatusReader;
@@ -57,6 +58,7 @@ pub struct RestartArgs {
 pub fn run(arguments: RestartArgs, program: &Program) -> Outcome {
     // Replicas may require a proof of the client's key.
     keep_memory_secret()?;
+    admit_application_of(&arguments.dir.join(CLIENT_CONFIG_FILE));
     let config = ClientConfig::load(&arguments.dir.join(CLIENT_CONFIG_FILE))?;
     let (quorum, replicas) = (config.committee()?.quorum, config.members.len());
     let which = chosen(&arguments.replica, replicas)?;
@@ -103,6 +105,6 @@ fn chosen(named: &[u16], replicas: usize) -> Result<Vec<ReplicaId>, Box<dyn Erro
 }
 
 /// Returns the host of an address `HOST:PORT`.
-fn host(address: &str) -> String {
+pub(crate) fn host(address: &str) -> String {
     address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']).to_owned()
 }

@@ -1,13 +1,33 @@
 //! Differences between the versions that the replicas of a cluster run, as `quorate status` shows them: normal during
 //! an upgrade, and a mistake afterwards.
 
-use quorate_types::Status;
 use quorate_types::text::escaped;
+use quorate_types::{LevelStatus, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the differences between the versions of the replicas with these statuses, as sentences.
 pub fn of_versions(answered: &[&Status]) -> Vec<String> {
     programs(answered).into_iter().chain(wires(answered)).collect()
+}
+
+/// Describes the feature levels that are active, supported and pending; empty if no replica knows any but 0.
+pub fn of_levels(answered: &[&Status]) -> Vec<String> {
+    let levels = answered.iter().filter_map(|status| Some((status.replica.0, status.host.as_ref()?.level?)));
+    let levels: Vec<(u16, LevelStatus)> = levels.collect();
+    if levels.iter().all(|(_, level)| *level == LevelStatus::default()) {
+        return Vec::new();
+    }
+    let group = |text: &dyn Fn(&LevelStatus) -> Option<String>| {
+        let mut groups: BTreeMap<String, Vec<u16>> = BTreeMap::new();
+        for (replica, level) in &levels {
+            text(level).into_iter().for_each(|text| groups.entry(text).or_default().push(*replica));
+        }
+        groups.into_iter().map(|(text, on)| format!("{text} on {}", replicas_of(&on))).collect::<Vec<_>>().join(", ")
+    };
+    let active = group(&|level| Some(format!("{} is active", level.active)));
+    let supported = group(&|level| Some(format!("{} is supported", level.supported)));
+    let pending = group(&|level| Some(format!("{} is pending", level.pending?)));
+    [active, supported, pending].into_iter().filter(|text| !text.is_empty()).collect()
 }
 
 /// Describes the programs, if they differ. A replica that does not answer has the version that it sent to the others.

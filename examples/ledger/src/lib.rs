@@ -1,6 +1,6 @@
 //! A replicated ledger: accounts with balances, which no transfer overdraws.
 
-use quorate::{BlockContext, StateMachine};
+use quorate::{BlockContext, FeatureLevel, StateMachine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,6 +48,7 @@ pub enum Refusal {
         late_ms: u64,
     },
     TooMuch,
+    SameAccount,
 }
 
 impl fmt::Display for Refusal {
@@ -57,12 +58,17 @@ impl fmt::Display for Refusal {
             Refusal::Overdrawn { balance } => write!(f, "the balance is only {balance}"),
             Refusal::Expired { late_ms } => write!(f, "the transfer expired {late_ms} ms ago"),
             Refusal::TooMuch => write!(f, "the balance would exceed {}", u64::MAX),
+            Refusal::SameAccount => write!(f, "both accounts are the same"),
         }
     }
 }
 
+/// From this level on, transfers of an account to itself are refused.
+const NO_SELF_TRANSFERS: FeatureLevel = FeatureLevel(1);
+
 impl StateMachine for Ledger {
     const NAME: &'static str = "ledger";
+    const FEATURE_LEVEL: FeatureLevel = NO_SELF_TRANSFERS;
     type Command = Entry;
     type Reply = Result<Receipt, Refusal>;
     type Query = String;
@@ -74,6 +80,9 @@ impl StateMachine for Ledger {
             Entry::Deposit { to, amount } => Ok(Receipt { from: None, to: self.add(to, amount)?, time_ms }),
             Entry::Transfer { until_ms: Some(until_ms), .. } if time_ms > until_ms => {
                 Err(Refusal::Expired { late_ms: time_ms - until_ms })
+            }
+            Entry::Transfer { from, to, .. } if from == to && block.level() >= NO_SELF_TRANSFERS => {
+                Err(Refusal::SameAccount)
             }
             Entry::Transfer { from, to, amount, .. } => {
                 let balance = *self.balances.get(&from).ok_or_else(|| Refusal::NoAccount(from.clone()))?;

@@ -33,6 +33,7 @@ use quorate_node::interrupt;
 use quorate_operator::health::{self, HealthArgs};
 use quorate_operator::inspection::InspectArgs;
 use quorate_operator::keys::KeysArgs;
+use quorate_operator::level::{self, LevelCommand};
 use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
 use quorate_operator::restart::{self, RestartArgs};
@@ -112,6 +113,9 @@ enum Command {
     /// Save a certified state of a cluster, verify it without the cluster, and begin a new cluster with it.
     #[command(subcommand, after_help = snapshot::EXIT_STATUS)]
     Snapshot(SnapshotCommand),
+    /// Raise the feature level of a cluster's application, once all replicas support the new one.
+    #[command(subcommand, after_help = level::EXIT_STATUS)]
+    Level(LevelCommand),
     /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
     #[command(after_help = restart::EXIT_STATUS)]
     Restart(Box<RestartArgs>),
@@ -178,7 +182,7 @@ impl Command {
             | Command::Node(_)
             | Command::Inspect(_) => false,
             Command::Status(_) | Command::Health(_) | Command::Restart(_) => false,
-            Command::Snapshot(_) | Command::Keys(_) => false,
+            Command::Snapshot(_) | Command::Level(_) | Command::Keys(_) => false,
             Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -209,6 +213,7 @@ fn run(command: Command) -> Outcome {
         Command::Status(arguments) => status::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
         Command::Snapshot(command) => snapshot::run(command, &testnet::PROGRAM),
+        Command::Level(command) => level::run(&command),
         Command::Restart(arguments) => restart::run(*arguments, &testnet::PROGRAM),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
