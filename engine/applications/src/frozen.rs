@@ -10,7 +10,7 @@ use quorate_types::{Encoder, EpochId, Wire};
 
 /// Format of a state that always had feature level 0.
 pub const SNAPSHOT_VERSION: u8 = 5;
-/// Format of a state with feature levels: that of [`SNAPSHOT_VERSION`] with [`Reached`] after the version.
+/// Format of a state with feature levels: [`Reached`] follows the version, and everything else of the older format.
 pub const SNAPSHOT_VERSION_WITH_LEVELS: u8 = 6;
 /// Initial capacity for everything except the application's state, in bytes; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;

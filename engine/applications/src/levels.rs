@@ -112,7 +112,7 @@ struct Members {
     identities: Arc<dyn Verifier>,
 }
 
-/// The level, and what the program supports.
+/// The level of the state, and the highest supported one.
 pub struct Levels {
     /// `None`: no command changes the level.
     members: Option<Members>,
@@ -168,7 +168,7 @@ impl Levels {
         active
     }
 
-    /// Returns the level of the block after `height`, what the program supports, and the pending level.
+    /// Returns the level of the block after `height`, the highest supported one, and the pending one.
     pub fn status(&self, height: Height) -> LevelStatus {
         let (active, _) = self.reached.at(height.next());
         let pending = self.reached.pending.filter(|pending| pending.height > height.next());

@@ -94,8 +94,9 @@ shared_settings! {
         #[schemars(with = "Option<String>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub client_listen: Option<Address>,
-        /// Address to listen on for operators, who ask for the status (`quorate status`) without authentication.
-        /// Absent: none, and only the clients' listener reports the status.
+        /// Address to listen on for operators, who ask for the status (`quorate status`) and the support of feature
+        /// levels (`quorate level`) without authentication. Absent: none, and only the clients' listener reports the
+        /// status.
         #[schemars(with = "Option<String>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub admin_listen: Option<Address>,

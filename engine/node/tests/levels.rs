@@ -5,13 +5,14 @@ use crate::restart::{HANG, Net, REPLICAS};
 use crate::support::TestClient;
 use bytes::Bytes;
 use quorate_applications::levels::ACTIVATION_DELAY_BLOCKS;
-use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, Frozen, RestoreError};
+use quorate_applications::{Application, ApplicationKind, BlockContext, Executor, Factory, Frozen, RestoreError};
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
+use quorate_node::initial_state::{self, InitialState};
 use quorate_types::level::SYSTEM_SEQUENCE;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientRequest, Command, Decoder, FeatureLevel, Height, LevelChange, LevelStatus,
-    LevelSupport, Outcome, PendingLevel, ReplicaId, ReplicaReply, Wire, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Command, Decoder, EpochId, FeatureLevel, Height, LevelChange,
+    LevelStatus, LevelSupport, Outcome, PendingLevel, ReplicaId, ReplicaReply, Wire, encode_message,
 };
 use std::fs;
 use std::path::Path;
@@ -186,4 +187,36 @@ fn a_cluster_raises_its_level_and_an_older_program_stops() {
     net.start(2);
     assert_eq!(seen(&mut client), 1);
     level_of(&mut client, 2, |level| level.active == LEVEL);
+}
+
+/// A new cluster that begins with the state of another one begins at its level.
+#[test]
+fn an_initial_state_carries_its_level() {
+    let (genesis, kind) = (EpochId::of_name("old"), application());
+    let initial = |level| InitialState {
+        genesis,
+        height: Height(7),
+        level: FeatureLevel(level),
+        application: NAME.to_owned(),
+        state: Bytes::new(),
+    };
+    for (level, magic) in [(0, b"qInit001"), (2, b"qInit002")] {
+        let content = initial(level).encode();
+        assert_eq!(&content[..8], magic);
+        assert_eq!(InitialState::decode(content).expect("it was just encoded"), initial(level));
+    }
+    let epoch = EpochId::of_name("new");
+    let executor = initial_state::executor(kind, Some(initial(0)), &epoch).expect("every program supports level 0");
+    assert_eq!(executor.level(), LevelStatus::default());
+    let why =
+        initial_state::executor(kind, Some(initial(2)), &epoch).err().expect("this program supports level 0 only");
+    assert!(why.to_string().contains("executes at feature level 2 since height 0"), "{why}");
+    let levelled = Executor::new(Box::new(Levelled { supported: FeatureLevel(2) }), &epoch);
+    let mut levelled = levelled.beginning_at(FeatureLevel(2));
+    let mut replies = Vec::new();
+    let client = ClientId(1);
+    let mut builder = BundleBuilder::new(client, Height(9));
+    builder.push(client, 1, b"level?");
+    levelled.execute(BlockContext::untimed(Height(1)), &[builder.finish()], &mut replies);
+    assert_eq!(replies[0].results.outcomes().next(), Some(Outcome::Executed(&[2, 0])));
 }

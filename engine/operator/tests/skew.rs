@@ -3,9 +3,9 @@
 use crate::judge::at;
 use quorate_operator::replicas::{ClusterStatus, ReplicaStatus};
 use quorate_operator::report::Report;
-use quorate_operator::skew::of_versions;
+use quorate_operator::skew::{of_levels, of_versions};
 use quorate_types::host_status::{LinkVersion, WireStatus};
-use quorate_types::{HostStatus, ReplicaId, Status};
+use quorate_types::{FeatureLevel, Height, HostStatus, LevelStatus, PendingLevel, ReplicaId, Status};
 
 /// A replica with its program, the newest wire version that it speaks, and the versions of its links.
 fn replica(id: u16, program: &str, newest: u8, links: &[(u16, u8, Option<&str>)]) -> ReplicaStatus {
@@ -69,4 +69,32 @@ fn other_programs_and_older_links_are_named() {
 fn control_characters_of_a_liar_are_escaped() {
     let all = [replica(0, "0.2.0\x1b[2J", 7, &[]), replica(1, "0.2.0", 7, &[])];
     assert!(!told(&all)[0].contains('\x1b'));
+}
+
+#[test]
+fn levels_are_mentioned_once_there_are_any() {
+    let at_level = |id, active, supported, pending| {
+        let mut replica = replica(id, "0.2.0", 7, &[]);
+        let [active, supported] = [active, supported].map(FeatureLevel);
+        let host = replica.status.as_mut().and_then(|status| status.host.as_mut()).expect("it has a host");
+        host.level = Some(LevelStatus { active, supported, pending });
+        replica
+    };
+    let levels = |replicas: &[ReplicaStatus]| {
+        let answered: Vec<&Status> = replicas.iter().filter_map(|replica| replica.status.as_ref()).collect();
+        of_levels(&answered)
+    };
+    assert_eq!(levels(&[at_level(0, 0, 0, None), replica(1, "0.1.0", 7, &[])]), [""; 0]);
+    let pending = Some(PendingLevel { level: FeatureLevel(2), height: Height(99) });
+    let all = [at_level(0, 1, 2, pending), at_level(1, 1, 2, pending), at_level(2, 1, 1, None)];
+    assert_eq!(
+        levels(&all),
+        [
+            "1 is active on replicas 0 1 2",
+            "1 is supported on replica 2, 2 is supported on replicas 0 1",
+            "2 from height 99 on is pending on replicas 0 1",
+        ]
+    );
+    let status = ClusterStatus { attention: Vec::new(), version_skew: Vec::new(), replicas: all.into() };
+    assert!(status.to_table().contains("\nfeature level\n  1 is active on replicas 0 1 2\n"));
 }

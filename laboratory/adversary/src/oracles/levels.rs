@@ -8,7 +8,7 @@ use quorate_types::{Block, Digest, FeatureLevel, Height, ReplicaId};
 const DELAY_BLOCKS: u64 = 64;
 
 /// Checks the levels at which applications execute blocks. It sees the committed blocks, the bundles with changes that
-/// all replicas signed, and what applications see, but no state of an executor.
+/// all replicas signed, and the levels that applications see, but no state of an executor.
 #[derive(Default)]
 pub struct Levels {
     /// Levels of signed changes, by bundle.
