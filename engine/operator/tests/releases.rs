@@ -5,7 +5,7 @@
 
 use crate::{Net, PORTS, free_ports, succeeds};
 use bytes::{Bytes, BytesMut};
-use quorate_applications::frozen::SNAPSHOT_VERSION;
+use quorate_applications::frozen::{SNAPSHOT_VERSION, SNAPSHOT_VERSION_WITH_LEVELS};
 use quorate_client::ClientConfig;
 use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_crypto::key_file::{self, KEY_FILE_VERSION};
@@ -267,6 +267,7 @@ fn the_policy_names_todays_formats() {
         format!("| wire | {OLDEST_WIRE_VERSION} to {NEWEST_WIRE_VERSION} |"),
         format!("| journal | {JOURNAL_FORMAT} |"),
         format!("| state (snapshot) | {SNAPSHOT_VERSION} |"),
+        format!("| state with feature levels | {SNAPSHOT_VERSION_WITH_LEVELS} |"),
         format!("| file of a state | `{file}` |"),
         format!("| export | {EXPORT_FORMAT} |"),
         format!("| replica's key file | {KEY_FILE_VERSION} |"),
