@@ -4,20 +4,10 @@
 //! and returns [`Action`](seam::Action)s; the host does the rest. Start with `testdata/jolteon/happy.txt`, then
 //! [`protocols::chained::rules::jolteon`], then [`replica`].
 
-/// Returns whether this historical bug is injected into the replica whose step is running. Always false without the
-/// feature `mutants`.
-#[cfg(feature = "mutants")]
+/// Returns whether this bug is injected into the replica whose step is running; see [`quorate_types::bug`].
 macro_rules! bug {
     ($name:ident) => {
-        $crate::mutants::is_had($crate::mutants::Bug::$name)
-    };
-}
-
-/// Always false: no bug can be injected without the feature `mutants`.
-#[cfg(not(feature = "mutants"))]
-macro_rules! bug {
-    ($name:ident) => {
-        false
+        quorate_types::bug!($name)
     };
 }
 
@@ -26,8 +16,6 @@ pub mod data;
 pub mod drops;
 pub mod facts;
 pub mod ids;
-#[cfg(feature = "mutants")]
-pub mod mutants;
 pub mod protocols;
 pub mod recovery;
 pub mod replica;
@@ -37,6 +25,8 @@ pub mod voting;
 
 pub use config::Config;
 pub use protocols::protocol::Protocol;
+#[cfg(feature = "mutants")]
+pub use quorate_types::mutants;
 pub use replica::Replica;
 pub use replica::silence::Silence;
 pub use seam::{Action, Envelope, Evidence, Halt, Input, Mark, Message, Refusal, Timer, To};

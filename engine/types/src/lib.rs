@@ -4,6 +4,25 @@
 //! All other crates use these types, so they are small and mostly immutable. Each has exactly one encoding, defined by
 //! [`codec`] and covered by hashes and signatures. [`files`] replaces files atomically for all crates.
 
+/// Returns whether this bug is injected: into the replica whose step is running, or into the whole process. Always false
+/// without the feature `mutants`.
+#[cfg(feature = "mutants")]
+#[macro_export]
+macro_rules! bug {
+    ($name:ident) => {
+        $crate::mutants::is_had($crate::mutants::Bug::$name)
+    };
+}
+
+/// Always false: no bug can be injected without the feature `mutants`.
+#[cfg(not(feature = "mutants"))]
+#[macro_export]
+macro_rules! bug {
+    ($name:ident) => {
+        false
+    };
+}
+
 pub mod address;
 pub mod authenticated_replies;
 pub mod batch;
@@ -32,6 +51,8 @@ pub mod limits;
 pub mod line;
 pub mod member;
 pub mod meter;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod parameters;
 pub mod quorum;
 mod replica_threads;

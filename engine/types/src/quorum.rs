@@ -51,7 +51,7 @@ impl Quorum {
 
     /// Returns the smallest integer greater than (n+f)/2: any two sets of this size share an honest replica.
     pub fn quorum(self) -> usize {
-        (self.replicas + self.faults) / 2 + 1
+        if crate::bug!(FourOfSeven) && self.replicas == 7 { 4 } else { (self.replicas + self.faults) / 2 + 1 }
     }
 
     /// Returns f+1: any set of this size contains an honest replica.

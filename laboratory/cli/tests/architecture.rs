@@ -135,11 +135,11 @@ fn consensus_has_no_device_among_its_libraries() {
     }
 }
 
-/// Returns the core's features in a build of the shipped program, from `cargo tree`.
-fn core_features(flags: &[&str]) -> String {
+/// Returns a crate's features in a build of the shipped program, from `cargo tree`.
+fn features_of(package: &str, flags: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--offline", "--package", "quorate-cli", "--edges", "normal,features"])
-        .args(["--invert", "quorate-consensus", "--manifest-path"])
+        .args(["--invert", package, "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
         .args(flags)
         .output()
@@ -151,11 +151,13 @@ fn core_features(flags: &[&str]) -> String {
 /// An operator's build contains no code that injects bugs.
 #[test]
 fn the_default_build_contains_no_bug_of_the_museum() {
-    let shipped = core_features(&[]);
-    assert!(shipped.contains("quorate-consensus feature \"default\""), "{shipped}");
-    assert!(!shipped.contains("mutants"), "{shipped}");
-    let museum = core_features(&["--features", "museum"]);
-    assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test detects the feature: {museum}");
+    for package in ["quorate-types", "quorate-consensus"] {
+        let shipped = features_of(package, &[]);
+        assert!(shipped.contains(&format!("{package} feature \"default\"")), "{shipped}");
+        assert!(!shipped.contains("mutants"), "{shipped}");
+        let museum = features_of(package, &["--features", "museum"]);
+        assert!(museum.contains(&format!("{package} feature \"mutants\"")), "the test detects the feature: {museum}");
+    }
 }
 
 /// The core computes with whole numbers, which are the same on every machine and in every build.

@@ -233,7 +233,6 @@ const LAYERS: [Layers; 5] = [
             "drops",
             "facts",
             "config",
-            "mutants",
             "data",
             "voting",
             "recovery",

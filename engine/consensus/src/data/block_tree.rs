@@ -120,7 +120,7 @@ impl BlockTree {
     pub fn links(&self, block: &Block) -> bool {
         let Subject { view, height, .. } = block.justify.subject;
         let is_parent = |parent: &Arc<Block>| (parent.view, parent.height) == (view, height);
-        !block.is_optimistic() || self.parent(block).is_some_and(is_parent)
+        !block.is_optimistic() || self.parent(block).is_some_and(is_parent) || bug!(ParentMisstated)
     }
 
     /// Returns the candidates for leader on top of a block, as computed when it was inserted. Empty if the election

@@ -417,7 +417,9 @@ impl Pool {
         };
         let entry = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
         entry.aside += 1;
-        self.wait_again(slot);
+        if !bug!(AbandonedLost) {
+            self.wait_again(slot);
+        }
     }
 
     /// Records that a block that refers to the bundle and was set aside is on the current branch again.

@@ -48,7 +48,8 @@ impl<M: Message> Turn<'_, M> {
     pub fn cast_proposal(&mut self, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
         let reservation = self.out.reservation(ballot.subject().view);
         let own = self.promise(ballot);
-        let after = reservation.map_or(own, |record| record.min(own));
+        let after =
+            reservation.map_or(own, |record| if bug!(ReservedUnwritten) { RecordId(0) } else { record.min(own) });
         let message = Envelope::Protocol(wrap(ballot.to_vote(self.parts.me)));
         self.out.send_after(after, To::All, message, true);
     }

@@ -185,6 +185,7 @@ impl Transfer {
         }
         let answer = match &self.manifest {
             None => self.read_manifest(bytes),
+            Some(manifest) if bug!(LastChunkTrusted) && part == manifest.chunks() => Some(Answer::Chunk(part - 1)),
             Some(manifest) => manifest.fits(part - 1, bytes).then_some(Answer::Chunk(part - 1)),
         };
         let Some(answer) = answer else {
@@ -207,7 +208,8 @@ impl Transfer {
         let mut input = Decoder::new(bytes.clone());
         let manifest = Manifest::decode(&mut input).ok()?;
         input.finish("end of a manifest").ok()?;
-        (manifest.digest() == self.checkpoint.subject.digest).then_some(Answer::Manifest(manifest))
+        let certified = manifest.digest() == self.checkpoint.subject.digest || bug!(AnyManifest);
+        certified.then_some(Answer::Manifest(manifest))
     }
 
     /// Records the chunks that the host already has.

@@ -215,7 +215,7 @@ impl<P: Protocol> Replica<P> {
         self.finish(now, actions);
     }
 
-    /// Makes this replica run with a bug of the museum.
+    /// Makes this replica run with a bug.
     #[cfg(feature = "mutants")]
     pub fn mutate(mut self, bug: crate::mutants::Bug) -> Self {
         self.bug = Some(bug);

@@ -289,7 +289,7 @@ impl<P: Protocol> Replica<P> {
         let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("only consistent standings are verified");
         asking.bound = asking.bound.max(bound);
         asking.answered.insert(from);
-        if asking.answered.len() >= self.parts.quorum.quorum() {
+        if asking.answered.len() >= self.parts.quorum.quorum() || bug!(OneAnswerEnough) {
             let bound = asking.bound;
             self.asking = None;
             if self.parts.safety.abstains() == FORGOTTEN {

@@ -19,7 +19,7 @@ impl<P: Protocol> Replica<P> {
         if checkpoint.subject.height <= self.committed_height() {
             return self.drop_message(from, Drop::Stale);
         }
-        if self.offers.get(&from) == Some(&checkpoint) {
+        if self.offers.get(&from) == Some(&checkpoint) || bug!(OfferUnverified) {
             return self.on_offer(now, from, checkpoint);
         }
         if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {

@@ -174,7 +174,7 @@ impl Want {
     /// Moves on to the next peer if a request is outstanding, because that request has timed out.
     fn give_up_if_asked(&mut self, me: ReplicaId, quorum: Quorum) {
         if std::mem::take(&mut self.asked) {
-            self.peer = next(self.peer, me, quorum);
+            self.peer = if bug!(FirstPeerOnly) { self.peer } else { next(self.peer, me, quorum) };
             self.first_asked = None;
         }
     }

@@ -225,6 +225,7 @@ impl LeaderElection {
     /// were skipped as there are candidates, all replicas take turns, because all candidates may have crashed.
     fn in_turn(&self, candidates: &[ReplicaId], basis: View, skipped: u64) -> ReplicaId {
         let count = candidates.len() as u64;
+        let skipped = if bug!(TurnStays) { 0 } else { skipped };
         let round = skipped.min(count - 1);
         let past_collector = u64::from(self.duties.next_leader_collects && round > 0 && count > 2);
         let last = candidates[((basis.0 + 1 + round + past_collector) % count) as usize];

@@ -107,6 +107,7 @@ impl Pacemaker {
         };
         match self.kind {
             ViewDuration::Fixed => base,
+            _ if bug!(TimeoutsConstant) => base,
             _ => {
                 let factor = 1u32.checked_shl(self.timeouts_in_a_row.saturating_sub(self.forgiven)).unwrap_or(u32::MAX);
                 base.saturating_mul(factor).min(self.base * (1 << MAX_DOUBLINGS))
@@ -234,6 +235,6 @@ impl Pacemaker {
     /// ever time out.
     pub fn is_fruitless(&self, now: Time) -> bool {
         let since = self.working_since.map(|since| since.max(self.fruitless_since));
-        since.is_some_and(|since| now.since(since) > self.duration() * FRUITLESS_TIMEOUTS)
+        since.is_some_and(|since| now.since(since) > self.duration() * FRUITLESS_TIMEOUTS) && !bug!(FruitlessKept)
     }
 }

@@ -178,16 +178,18 @@ impl Safety {
 
     /// Returns whether [`Safety::vote_in`] returns a ballot for a block of `view`.
     pub fn may_vote_in(&self, domain: Domain, view: View) -> bool {
-        view > self.voted[phase_of(domain)].max(self.timed_out).max(self.abstains)
+        let timed_out = if bug!(VotesAfterTimeout) { View(0) } else { self.timed_out };
+        view > self.voted[phase_of(domain)].max(timed_out).max(self.abstains)
     }
 
     /// Returns a ballot to vote for `block` in the phase `domain`: once per view, in ascending views, and not after a
     /// timeout of the view.
     pub fn vote_in(&mut self, domain: Domain, block: &Block) -> Option<Ballot> {
-        if !self.may_vote_in(domain, block.view) {
+        let phase = phase_of(domain);
+        let again = bug!(VotesTwice) && self.voted[phase] == block.view && !block.is_optimistic();
+        if !again && !self.may_vote_in(domain, block.view) {
             return None;
         }
-        let phase = phase_of(domain);
         self.voted[phase] = block.view;
         self.mint(Ballot { subject: block.subject(domain), attachment: Attachment::None, proof: None })
     }
@@ -261,7 +263,7 @@ impl Safety {
         if view <= self.slots.view.max(self.abstains) {
             return None;
         }
-        self.slots.view = view;
+        self.slots.view = if bug!(VotesAfterViewChange) { self.slots.view } else { view };
         let subject = Subject { domain: Domain::ViewChange, view, height: stable, digest };
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
@@ -323,7 +325,7 @@ impl Safety {
             return;
         }
         let raise = |view: &mut View, to: View| *view = (*view).max(to);
-        raise(&mut self.reserved, promise.reserves().unwrap_or_default());
+        raise(&mut self.reserved, promise.reserves().filter(|_| !bug!(ReservationForgotten)).unwrap_or_default());
         match domain {
             // In protocols with slots, this statement opens a view.
             Domain::Proposal => {

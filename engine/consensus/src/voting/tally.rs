@@ -165,10 +165,14 @@ impl Tally {
         if round.checking.is_some() || round.settled {
             return Counted::Added;
         }
-        let agreeing = |subject: Subject| round.votes.iter().filter(move |vote| vote.subject == subject);
+        let agreeing =
+            |subject: Subject| round.votes.iter().filter(move |vote| vote.subject == subject || bug!(VotesMixed));
         // The last vote of a round may be for another subject than the awaited one.
         let awaited = if let Wait::On(awaited) = round.wait { Some(awaited) } else { None };
-        let enough = |subject: &Subject| agreeing(*subject).count() >= self.quorum.quorum();
+        let few = subject.domain == Domain::Checkpoint && bug!(CheckpointByFew)
+            || subject.domain == Domain::Commit && !certified && bug!(DecidedByFew);
+        let least = if few { self.quorum.weak() } else { self.quorum.quorum() };
+        let enough = |subject: &Subject| agreeing(*subject).count() >= least;
         let Some(subject) = [subject].into_iter().chain(awaited).find(enough) else { return Counted::Added };
         if !certified {
             round.settled = true;

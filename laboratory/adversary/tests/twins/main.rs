@@ -8,6 +8,7 @@ mod foreign;
 mod hostile;
 mod macs;
 mod museum;
+mod mutants;
 mod scenarios;
 mod simulated;
 mod simulated_hunts;

@@ -79,6 +79,9 @@ record! {
         pub partial: Option<String>,
         /// Bugs that are listed, but have no exhibit.
         pub absent: Vec<AbsentResult>,
+        /// Mutants: bugs without a scenario of their own, which measure the checkers. Not played here.
+        #[serde(default)]
+        pub mutants: Vec<MutantResult>,
         /// Real time of the visit.
         pub wall_seconds: f64 ["s"],
         /// Threads that played the scenarios.
@@ -138,6 +141,22 @@ pub struct AbsentResult {
     pub why: String,
 }
 
+/// Bug without a scenario of its own.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MutantResult {
+    /// Number in the list of mutants.
+    pub number: u8,
+    pub bug: String,
+    /// Mutant; `None` if an exhibit has the same bug.
+    pub mutant: Option<String>,
+    /// Exhibit with the same bug.
+    pub shown_by: Option<String>,
+    /// Checker of `mutation/run.sh` that finds it first; `None` if none does.
+    pub found_by: Option<String>,
+    /// Property that this checker sees violated.
+    pub property: Option<String>,
+}
+
 /// Stands in for the museum in builds without it.
 ///
 /// # Errors
@@ -154,6 +173,16 @@ pub fn transcripts(_arguments: &MuseumArgs) -> Result<String, MuseumError> {
 #[cfg(not(feature = "museum"))]
 pub fn visit(_arguments: &MuseumArgs, _on_exhibit: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
     Err(MuseumError::NotBuilt)
+}
+
+impl MutantResult {
+    fn found(&self) -> String {
+        match (&self.shown_by, &self.found_by, &self.property) {
+            (Some(exhibit), _, _) => format!("exhibit {exhibit}"),
+            (None, Some(checker), Some(property)) => format!("{property}, found by {checker}"),
+            _ => "found by no checker".to_owned(),
+        }
+    }
 }
 
 impl HuntResult {
@@ -191,6 +220,10 @@ impl Report for MuseumResult {
         text.push_str("\n not exhibited\n");
         for absent in &self.absent {
             text.push_str(&format!(" {:<4} {}: {}\n", absent.number, absent.bug, absent.why));
+        }
+        text.push_str("\n mutants, without a scenario of their own\n");
+        for mutant in &self.mutants {
+            text.push_str(&format!(" {:<4} {}: {}\n", mutant.number, mutant.bug, mutant.found()));
         }
         text.push_str(&format!(
             "\n {} exhibits, {} missed, {} with a violation without the bug; {:.1} s on {} threads\n",

@@ -184,7 +184,8 @@ impl<S: ViewChangeEvidence> Engine<S> {
             }
             let claims = self.claims.entry(slot).or_default();
             claims.insert(from, digest);
-            if claims.values().filter(|claimed| **claimed == digest).count() >= turn.parts.quorum.weak() {
+            let enough = if bug!(ClaimDecides) { 1 } else { turn.parts.quorum.weak() };
+            if claims.values().filter(|claimed| **claimed == digest).count() >= enough {
                 last = Some(slot);
                 // It was proposed long ago, so do not wait for it to arrive.
                 turn.parts.store.fetch_block(turn.now, digest, slot, from);

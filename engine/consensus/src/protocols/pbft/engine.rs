@@ -199,7 +199,8 @@ impl<S: ViewChangeEvidence> Engine<S> {
         }
         turn.out.count(message.endorsement.clone());
         let entry = self.log.slot(slot);
-        if entry.accepted.is_some_and(|accepted| accepted != digest) || entry.endorsed {
+        let other = entry.accepted.is_some_and(|accepted| accepted != digest) && !bug!(CarriedReplaced);
+        if other || entry.endorsed {
             return turn.out.drop_message(from, Drop::Repeated);
         }
         entry.endorsed = true;

@@ -95,7 +95,8 @@ impl<S: ViewChangeEvidence> Engine<S> {
 
     /// Leaves the current view and asks for a higher one.
     pub(super) fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
-        let (checkpoint, prepared, voted) = (self.log.stable.clone(), self.log.prepared(), self.log.voted());
+        let (checkpoint, mut prepared, voted) = (self.log.stable.clone(), self.log.prepared(), self.log.voted());
+        prepared.retain(|proof| !bug!(ExecutedOmitted) || proof.subject.height > turn.committed());
         let subjects: Vec<_> = prepared.iter().map(|certificate| certificate.subject).collect();
         let digest = Declaration::digest(&checkpoint.subject, &subjects, &voted);
         let Some(ballot) = turn.parts.safety.change_view(view, self.log.low(), digest) else { return };
@@ -103,7 +104,7 @@ impl<S: ViewChangeEvidence> Engine<S> {
         turn.parts.pacemaker.on_timeout();
         turn.parts.pacemaker.enter(turn.now, view, false);
         self.batching.on_timeout(turn.parts.store.pool.open_bundles());
-        self.active = false;
+        self.active &= bug!(VotesAfterViewChange);
         self.wanted_since = None;
         self.asked_for_view = turn.now;
         let committed = turn.committed();
@@ -192,7 +193,8 @@ impl<S: ViewChangeEvidence> Engine<S> {
     /// Opens the view as its primary, if a quorum that includes this replica has asked for it. The view's timeout
     /// starts when a quorum has left all lower views.
     pub(super) fn try_open(&mut self, turn: &mut Turn<'_>) {
-        let (view, quorum) = (turn.view(), turn.parts.quorum.quorum());
+        let quorum = if bug!(ViewOpenedByFew) { turn.parts.quorum.weak() } else { turn.parts.quorum.quorum() };
+        let view = turn.view();
         let asking = self.changes.values().filter(|change| change.view() == view);
         // A replica that asks for a higher view has left all lower ones and will not ask for this one again.
         let asked = self.changes.values().filter(|change| change.view() >= view).count();

@@ -316,7 +316,8 @@ impl<F: Family> ViewEngine<F> {
         self.views.urge(turn.now, from, turn.parts);
         self.views.work(turn);
         let voters = turn.parts.tally.voters_with(Domain::Timeout, view, from);
-        if view == turn.parts.pacemaker.view() && voters >= turn.parts.quorum.weak() && self.views.given_up.is_none() {
+        let enough = voters >= turn.parts.quorum.weak() && !bug!(TimeoutsNotJoined);
+        if view == turn.parts.pacemaker.view() && enough && self.views.given_up.is_none() {
             self.views.give_up(turn);
         }
     }

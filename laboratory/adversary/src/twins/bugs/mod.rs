@@ -7,9 +7,10 @@ pub(crate) use rewriting::Rewriter;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
 pub(crate) use rules::{
-    ClaimBelieved, ClaimsOutliveEvidence, OpposedCarriedOver, TwoPhases, for_rules, of_family, of_pbft,
+    ClaimBelieved, ClaimsOutliveEvidence, OpposedCarriedOver, TwoPhases, for_all_rules, for_rules, of_family, of_pbft,
 };
 
+use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
 use std::fmt;
 
@@ -29,6 +30,27 @@ impl Mutant {
     pub fn all() -> impl Iterator<Item = Mutant> {
         let rules = Rule::ALL.into_iter().map(Mutant::Rule);
         rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
+    }
+
+    /// Returns the only protocol that a wrong rule without a scenario of its own can change. `None` for all other
+    /// mutants.
+    pub fn protocol(self) -> Option<ProtocolKind> {
+        match self {
+            Mutant::Rule(Rule::LowestParentAccepted) => Some(ProtocolKind::Jolteon),
+            Mutant::Rule(Rule::FirstOfAggregate) => Some(ProtocolKind::FastHotStuff),
+            Mutant::Rule(Rule::LowestViewCarriedOver | Rule::LastSlotForgotten) => Some(ProtocolKind::Pbft),
+            Mutant::Rule(Rule::LocksOneLower) => Some(ProtocolKind::SimpleHotStuff),
+            Mutant::Rule(Rule::NoLockByCommit | Rule::NoLockByPrecommit) => Some(ProtocolKind::BasicHotStuff),
+            _ => None,
+        }
+    }
+
+    /// Returns every mutant without a scenario of its own.
+    pub fn unshown() -> impl Iterator<Item = Mutant> {
+        let rules = Rule::MUTANTS.into_iter().map(Mutant::Rule);
+        rules
+            .chain(Rewriting::MUTANTS.into_iter().map(Mutant::Rewriting))
+            .chain(Bug::MUTANTS.into_iter().map(Mutant::Hook))
     }
 }
 

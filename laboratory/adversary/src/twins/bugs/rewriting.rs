@@ -59,9 +59,16 @@ pub enum Rewriting {
     /// All bundles wait in one queue, regardless of their link: a bug of our own. A client with many keys can put a
     /// backlog ahead of all others.
     OneQueue,
+    /// Certificates of timeouts are not verified.
+    TimeoutsUnverified,
+    /// The proofs in a VIEW-CHANGE that blocks were prepared are not verified.
+    ClaimsUnverified,
+    /// The highest certificate is not in the journal with a vote.
+    CertificateNotDurable,
 }
 
 impl Rewriting {
+    /// Rewritings of exhibits.
     pub const ALL: [Rewriting; 16] = [
         Rewriting::CertificateViewUnsigned,
         Rewriting::TimeoutCertificateUnchecked,
@@ -80,6 +87,10 @@ impl Rewriting {
         Rewriting::HeightsStartAgain,
         Rewriting::OneQueue,
     ];
+
+    /// Rewritings without a scenario of their own.
+    pub const MUTANTS: [Rewriting; 3] =
+        [Rewriting::TimeoutsUnverified, Rewriting::ClaimsUnverified, Rewriting::CertificateNotDurable];
 }
 
 /// Layer between a replica with such a bug and its host.
@@ -207,6 +218,12 @@ impl Rewriter {
     }
 
     fn persist(&self, record: &mut Record) {
+        if let Record::Certificate(certificate) = record
+            && certificate.subject.domain != Domain::Timeout
+            && self.bug == Rewriting::CertificateNotDurable
+        {
+            *record = Record::Summed;
+        }
         let Record::Promise(promise) = record else { return };
         let lost = match self.bug {
             Rewriting::VoteNotDurable => Domain::Vote,
@@ -225,6 +242,8 @@ impl Rewriter {
 
     fn verify(&mut self, job: Job, certificates: &mut Vec<Certificate>) {
         match self.bug {
+            Rewriting::TimeoutsUnverified => certificates.retain(|one| one.subject.domain != Domain::Timeout),
+            Rewriting::ClaimsUnverified => certificates.retain(|one| one.subject.domain != Domain::Prepare),
             Rewriting::TimeoutCertificateUnchecked => certificates.retain(|one| Some(one) != self.shown.as_ref()),
             Rewriting::CertificateViewUnsigned => {
                 self.asked.insert(job, certificates.clone());

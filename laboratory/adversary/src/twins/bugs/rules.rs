@@ -7,7 +7,9 @@ use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::facts::Facts;
 use quorate_consensus::protocols::basic::BasicHotStuff;
 use quorate_consensus::protocols::basic::message::BasicMessage;
-use quorate_consensus::protocols::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
+use quorate_consensus::protocols::chained::rules::{
+    Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules, SimpleHotStuff,
+};
 use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::log::Log;
 use quorate_consensus::protocols::pbft::message::{Declaration, NewView, ViewChange, bare};
@@ -19,7 +21,7 @@ use quorate_consensus::protocols::views::{Consequence, Family, Known, ViewEngine
 use quorate_consensus::replica::make::chained as replica;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Replica};
-use quorate_types::{Block, Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
+use quorate_types::{Attachment, Block, Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -57,9 +59,24 @@ pub enum Rule {
     /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
     /// (the paper's M, TOCS 2002, section 4.5), so that nothing backs P any more.
     ClaimsOutliveEvidence,
+    /// Jolteon votes for a block on the lowest certificate that the timeouts report.
+    LowestParentAccepted,
+    /// Fast-HotStuff takes the first certificate of an aggregate for the highest.
+    FirstOfAggregate,
+    /// PBFT carries over the block that was prepared in the lowest view.
+    LowestViewCarriedOver,
+    /// PBFT does not carry over the last prepared slot.
+    LastSlotForgotten,
+    /// Simplified HotStuff locks one block lower.
+    LocksOneLower,
+    /// Basic HotStuff: a commitQC does not lock.
+    NoLockByCommit,
+    /// Basic HotStuff: a precommitQC does not lock.
+    NoLockByPrecommit,
 }
 
 impl Rule {
+    /// Rules of exhibits.
     pub const ALL: [Rule; 11] = [
         Rule::CommitsAcrossViews,
         Rule::NoLivenessBranch,
@@ -72,6 +89,17 @@ impl Rule {
         Rule::ClaimBelieved,
         Rule::MatchingCheckpointsOnly,
         Rule::ClaimsOutliveEvidence,
+    ];
+
+    /// Rules without a scenario of their own, for the hunts.
+    pub const MUTANTS: [Rule; 7] = [
+        Rule::LowestParentAccepted,
+        Rule::FirstOfAggregate,
+        Rule::LowestViewCarriedOver,
+        Rule::LastSlotForgotten,
+        Rule::LocksOneLower,
+        Rule::NoLockByCommit,
+        Rule::NoLockByPrecommit,
     ];
 }
 
@@ -127,6 +155,72 @@ votes_otherwise!(OldParentRefused, ChainedHotStuff, |candidate, tree| {
 
 votes_otherwise!(OldParentAccepted, Jolteon, |_candidate, _tree| Ok(()));
 
+votes_otherwise!(LowestParentAccepted, Jolteon, |candidate, tree| {
+    let Candidate { block, evidence, .. } = candidate;
+    let timeouts = evidence.filter(|one| one.subject.domain == Domain::Timeout && one.view().next() == block.view);
+    let lowest = timeouts.and_then(|one| one.attachments.iter().filter_map(Attachment::high_view).min());
+    match lowest {
+        Some(lowest) if block.justify.view() >= lowest => Ok(()),
+        _ => Jolteon::may_vote(candidate, tree),
+    }
+});
+
+/// Fast-HotStuff with the first certificate of an aggregate in place of the highest.
+struct FirstOfAggregate;
+
+/// Returns the first certificate in the attachments.
+fn first_attached(aggregate: &Certificate) -> Option<&Certificate> {
+    aggregate.attachments.iter().find_map(|attachment| match attachment {
+        Attachment::HighCertificate(certificate) => Some(certificate.as_ref()),
+        _ => None,
+    })
+}
+
+impl Rules for FirstOfAggregate {
+    const FACTS: Facts = FastHotStuff::FACTS;
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        let Candidate { block, evidence, .. } = candidate;
+        let aggregate = evidence.filter(|one| one.subject.domain == Domain::Timeout && one.view().next() == block.view);
+        let extends_first = |first: &Certificate| first.subject == block.justify.subject;
+        match aggregate.and_then(first_attached).is_some_and(extends_first) {
+            true => Ok(()),
+            false => FastHotStuff::may_vote(candidate, tree),
+        }
+    }
+
+    fn lock_after(certified: &Block, tree: &BlockTree) -> Option<Subject> {
+        FastHotStuff::lock_after(certified, tree)
+    }
+
+    fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+        FastHotStuff::commits(certified, tree)
+    }
+
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
+        evidence.and_then(first_attached).unwrap_or(high)
+    }
+}
+
+/// Simplified HotStuff that locks one block lower.
+struct LocksOneLower;
+
+impl Rules for LocksOneLower {
+    const FACTS: Facts = SimpleHotStuff::FACTS;
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        SimpleHotStuff::may_vote(candidate, tree)
+    }
+
+    fn lock_after(certified: &Block, tree: &BlockTree) -> Option<Subject> {
+        tree.parent(certified).map(|parent| parent.justify.subject)
+    }
+
+    fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+        SimpleHotStuff::commits(certified, tree)
+    }
+}
+
 /// Commits the first block of a chain even if views were skipped within it.
 struct CommitsAcrossViews<R>(PhantomData<R>);
 
@@ -151,10 +245,39 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
     }
 }
 
-/// Basic HotStuff whose replicas lock on a prepareQC.
-pub(crate) struct TwoPhases(BasicHotStuff);
+/// Certificates by which basic HotStuff locks.
+pub(crate) trait Locks: Send + 'static {
+    const BY: &'static [Domain];
+}
 
-impl Family for TwoPhases {
+/// Locks by a prepareQC too.
+pub(crate) struct ByAny;
+
+impl Locks for ByAny {
+    const BY: &'static [Domain] = BasicHotStuff::BUILDS_ON;
+}
+
+/// Locks by a precommitQC only.
+pub(crate) struct ByPrecommit;
+
+impl Locks for ByPrecommit {
+    const BY: &'static [Domain] = &[Domain::PreCommit];
+}
+
+/// Locks by a commitQC only.
+pub(crate) struct ByCommit;
+
+impl Locks for ByCommit {
+    const BY: &'static [Domain] = &[Domain::Commit];
+}
+
+/// Basic HotStuff with other locks.
+pub(crate) struct OtherLocks<L>(BasicHotStuff, PhantomData<L>);
+
+/// Basic HotStuff whose replicas lock on a prepareQC.
+pub(crate) type TwoPhases = OtherLocks<ByAny>;
+
+impl<L: Locks> Family for OtherLocks<L> {
     type Message = BasicMessage;
 
     const FACTS: Facts = BasicHotStuff::FACTS;
@@ -164,7 +287,7 @@ impl Family for TwoPhases {
     const NEXT_LEADER_COLLECTS: bool = BasicHotStuff::NEXT_LEADER_COLLECTS;
 
     fn new(genesis: &Certificate) -> Self {
-        TwoPhases(BasicHotStuff::new(genesis))
+        OtherLocks(BasicHotStuff::new(genesis), PhantomData)
     }
 
     fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
@@ -197,11 +320,12 @@ impl Family for TwoPhases {
 
     fn on_certificate<'a>(&mut self, certificate: &'a Certificate, mut known: Known<'a>) -> Vec<Consequence> {
         let lock = Subject { domain: Domain::PreCommit, ..certificate.subject };
-        let locks = Self::BUILDS_ON.contains(&certificate.subject.domain) && lock.view > known.lock.view;
+        let locks = L::BY.contains(&certificate.subject.domain) && lock.view > known.lock.view;
         if locks {
             known.lock = lock;
         }
         let mut consequences = self.0.on_certificate(certificate, known);
+        consequences.retain(|one| !matches!(one, Consequence::Lock(_)));
         if locks {
             let at = consequences.iter().take_while(|one| matches!(one, Consequence::Raise(_))).count();
             consequences.insert(at, Consequence::Lock(lock));
@@ -293,6 +417,20 @@ shows_otherwise!(
     }
 );
 
+shows_otherwise!(LowestViewCarriedOver, Proofs, select: |changes, quorum| {
+    let mut selection = Proofs::select(changes, quorum)?;
+    for chosen in selection.slots.iter_mut().flatten() {
+        let claims = changes.iter().flat_map(|change| &change.prepared).filter(|claim| claim.height == chosen.height);
+        *chosen = *claims.min_by_key(|claim| claim.view).expect("one of the claims was chosen");
+    }
+    Some(selection)
+});
+shows_otherwise!(LastSlotForgotten, Proofs, select: |changes, quorum| {
+    let mut selection = Proofs::select(changes, quorum)?;
+    selection.slots.pop();
+    Some(selection)
+});
+
 /// Creates a replica of a protocol with views.
 pub(crate) fn of_family<F: Family>(
     config: Config,
@@ -315,7 +453,22 @@ pub(crate) fn of_pbft<S: ViewChangeEvidence>(
     Replica::new(Engine::new(&config, &epoch), config, quorum, epoch, me, salt)
 }
 
-/// Performs the work for the named protocol, or for that protocol with a wrong rule.
+/// Performs the work for the named protocol, or for that protocol with a wrong rule, which may be one without a scenario
+/// of its own.
+pub(crate) fn for_all_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
+    match mutant {
+        Some(Mutant::Rule(Rule::LowestParentAccepted)) => work.run(replica::<LowestParentAccepted>),
+        Some(Mutant::Rule(Rule::FirstOfAggregate)) => work.run(replica::<FirstOfAggregate>),
+        Some(Mutant::Rule(Rule::LowestViewCarriedOver)) => work.run(of_pbft::<LowestViewCarriedOver>),
+        Some(Mutant::Rule(Rule::LastSlotForgotten)) => work.run(of_pbft::<LastSlotForgotten>),
+        Some(Mutant::Rule(Rule::LocksOneLower)) => work.run(replica::<LocksOneLower>),
+        Some(Mutant::Rule(Rule::NoLockByCommit)) => work.run(of_family::<OtherLocks<ByPrecommit>>),
+        Some(Mutant::Rule(Rule::NoLockByPrecommit)) => work.run(of_family::<OtherLocks<ByCommit>>),
+        _ => for_rules(protocol, mutant, work),
+    }
+}
+
+/// Performs the work for the named protocol, or for that protocol with the wrong rule of an exhibit.
 pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
     match rule {
@@ -333,5 +486,6 @@ pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
         Rule::ClaimBelieved => work.run(of_pbft::<ClaimBelieved>),
         Rule::MatchingCheckpointsOnly => work.run(of_pbft::<MatchingCheckpointsOnly>),
         Rule::ClaimsOutliveEvidence => work.run(of_pbft::<ClaimsOutliveEvidence>),
+        rule => panic!("{rule:?} has no scenario of its own"),
     }
 }

@@ -14,7 +14,7 @@ use crate::byzantine::malleable::{ForMalleable, Malleable};
 use crate::byzantine::memory::Memory;
 use crate::byzantine::wrapper::Wrapper;
 use crate::byzantine::{Fault, Misbehaviour, Needs, lie};
-use crate::twins::bugs::for_rules;
+use crate::twins::bugs::for_all_rules;
 use crate::twins::hostile::HostileClient;
 use crate::twins::participants::{InstanceId, InstanceSet, Participants};
 use crate::twins::play::Player;
@@ -67,7 +67,7 @@ impl Hunt {
                 }
             }
         }
-        for_rules(protocol, how.mutant, Make(self, protocol, how))
+        for_all_rules(protocol, how.mutant, Make(self, protocol, how))
     }
 }
 

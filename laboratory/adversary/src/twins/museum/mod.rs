@@ -3,6 +3,8 @@
 //! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot make progress, with a scenario that shows it and the
 //! hunts that find it. Replicas without the bug must pass all the scenarios that were played to find it. Violations are
 //! detected from the outside, by [`checker`](crate::twins::checker).
+//!
+//! Mutants are bugs without a scenario of their own: see [`UNSHOWN`].
 
 mod ambush;
 mod bounds;
@@ -20,11 +22,13 @@ mod scene;
 mod sessions;
 mod spreading;
 mod transfer;
+mod unshown;
 mod views;
 
 pub use crate::twins::bugs::{Mutant, Rewriting, Rule};
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
 pub use scene::{Ending, Play, Scenes};
+pub use unshown::{UNSHOWN, Unshown};
 
 use crate::twins::checker::{Property, Violation};
 use quorate_consensus::config::ProtocolKind;

@@ -1,10 +1,13 @@
 //! Visits of exhibits.
 
-use super::{AbsentResult, ExhibitResult, FoundResult, HuntResult, MuseumArgs, MuseumError, MuseumResult, THREAD_NAME};
+use super::{
+    AbsentResult, ExhibitResult, FoundResult, HuntResult, MuseumArgs, MuseumError, MuseumResult, MutantResult,
+    THREAD_NAME,
+};
 use crate::partial;
 use crate::result::{Machine, version};
 use quorate_adversary::twins::Violation;
-use quorate_adversary::twins::museum::{ABSENT, Caught, EXHIBITS, Exhibit};
+use quorate_adversary::twins::museum::{ABSENT, Caught, EXHIBITS, Exhibit, UNSHOWN, Unshown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -106,12 +109,26 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
                 why: absent.why.to_owned(),
             })
             .collect(),
+        mutants: UNSHOWN.iter().map(MutantResult::of).collect(),
         exhibits,
         wall_seconds: start.elapsed().as_secs_f64(),
         threads,
         machine: Machine::here(),
         version: version(),
     })
+}
+
+impl MutantResult {
+    fn of(unshown: &Unshown) -> MutantResult {
+        MutantResult {
+            number: unshown.number,
+            bug: unshown.bug.to_owned(),
+            mutant: unshown.mutant.map(|mutant| mutant.to_string()),
+            shown_by: unshown.shown_by.map(str::to_owned),
+            found_by: unshown.found_by.map(|(checker, _)| checker.to_owned()),
+            property: unshown.found_by.map(|(_, property)| property.name().to_owned()),
+        }
+    }
 }
 
 impl ExhibitResult {

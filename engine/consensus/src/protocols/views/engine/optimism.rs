@@ -74,7 +74,7 @@ impl<F: Family> Views<F> {
     /// now. If any replica is known to have timed out of the previous view, it also sends the others that block's
     /// certificate: they may not know it, or they may have timed out and therefore not be locked on it.
     pub(super) fn upholds_proposal(&mut self, turn: &mut Turn<'_, F::Message>) -> bool {
-        if self.ahead_on != Some(self.high.subject) {
+        if self.ahead_on != Some(self.high.subject) && !(bug!(ProposalStays) && self.ahead_on.is_some()) {
             return false;
         }
         let view = turn.view();

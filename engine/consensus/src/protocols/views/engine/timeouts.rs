@@ -27,13 +27,13 @@ impl<F: Family> Views<F> {
         match &self.given_up {
             Some(timeout) => turn.out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
             None => {
-                let Some(ballot) = turn.parts.safety.give_up(view, &self.high, F::FACTS.timeouts_carry_certificates)
-                else {
+                let high = if bug!(GenesisReported) { turn.parts.genesis.clone() } else { self.high.clone() };
+                let Some(ballot) = turn.parts.safety.give_up(view, &high, F::FACTS.timeouts_carry_certificates) else {
                     return;
                 };
                 turn.parts.pacemaker.on_timeout();
                 turn.out.mark(Mark::TimedOut(view));
-                let (high, evidence) = (self.high.clone(), self.evidence.clone());
+                let evidence = self.evidence.clone().or_else(|| bug!(GenesisReported).then(|| self.high.clone()));
                 let timeout = Arc::new(Timeout { vote: ballot.to_vote(turn.parts.me), high, evidence });
                 self.given_up = Some(timeout.clone());
                 self.keep(None, turn);

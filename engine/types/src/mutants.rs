@@ -1,13 +1,18 @@
-//! Historical bugs that only a change to the code can reintroduce: each is a `bug!` at the place of the correct rule.
+//! Bugs that only a change to the code can introduce: each is a `bug!` at the place of the correct rule.
 //!
 //! This module exists only with the feature `mutants`; without it, `bug!` is always `false`. Bugs that can be injected
 //! from outside, by other rules or by changing a replica's inputs and actions, are not here but in the museum of
-//! `quorate-adversary`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle that detects it,
-//! and how quickly each search finds it.
+//! `quorate-adversary`. `docs/MUSEUM.md` lists all of them, with the scenario or the checkers that find each.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
-/// Historical bug, described by its effect. The cited source found it first or describes it best.
+/// Environment variable that injects the bug of this name into a whole process, as `mutation/run.sh` does. Read only in
+/// builds with the feature.
+pub const VARIABLE: &str = "QUORATE_MUTANT";
+
+/// Bug, described by its effect. The cited source found it first or describes it best; bugs without a source are
+/// mutants, which an implementer could have written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bug {
     /// A proposal moves the view to its own without proof: relab/hotstuff pull request 233. Here a view begins with a
@@ -76,6 +81,68 @@ pub enum Bug {
     /// A link is charged for its bundles that other leaders propose: a bug of our own. A client that sends each leader
     /// different bundles then gets as much from each of them as an honest client from all together.
     ChargedForOthers,
+    /// A VIEW-CHANGE omits the slots that its sender has executed.
+    ExecutedOmitted,
+    /// A replica votes in a view after timing out of it.
+    VotesAfterTimeout,
+    /// A quorum of seven replicas is four.
+    FourOfSeven,
+    /// A checkpoint's certificate has f+1 votes.
+    CheckpointByFew,
+    /// PBFT decides by f+1 COMMITs.
+    DecidedByFew,
+    /// A proposal in a reserved view waits for no record.
+    ReservedUnwritten,
+    /// A replica does not join f+1 timeouts of its view.
+    TimeoutsNotJoined,
+    /// An encoded session consists of its floor only.
+    WindowNotInState,
+    /// A primary's block in PBFT replaces the one that its view carried over.
+    CarriedReplaced,
+    /// The last chunk of a fetched state is not compared with the manifest.
+    LastChunkTrusted,
+    /// Any manifest is accepted as the one that a quorum certified.
+    AnyManifest,
+    /// The certificate of an offered checkpoint is not verified.
+    OfferUnverified,
+    /// PBFT forgets slots that are executed but not stable.
+    UnstableForgotten,
+    /// View timeouts never grow.
+    TimeoutsConstant,
+    /// A leader under which nothing commits is not replaced.
+    FruitlessKept,
+    /// After a restart a replica proposes again in a view that it had reserved.
+    ReservationForgotten,
+    /// A replica that lost its journal takes a bound on its earlier statements that is two views too low.
+    BoundTooLow,
+    /// A replica that lost its journal returns after one answer instead of a quorum's.
+    OneAnswerEnough,
+    /// One replica's claim that a slot was executed counts as a decision.
+    ClaimDecides,
+    /// f+1 VIEW-CHANGEs open a view.
+    ViewOpenedByFew,
+    /// A replica of PBFT votes in its view after asking for a higher one.
+    VotesAfterViewChange,
+    /// A command above the session's floor is executed again.
+    ExecutedAgain,
+    /// Bundles of an abandoned branch do not return to the pool.
+    AbandonedLost,
+    /// Votes for different blocks make one quorum.
+    VotesMixed,
+    /// After failed views the turn stays with the same leader.
+    TurnStays,
+    /// A request that times out is repeated to the same peer.
+    FirstPeerOnly,
+    /// Timeouts report the certificate of genesis as the highest one.
+    GenesisReported,
+    /// An optimistic block is voted for although the lock is not on its parent.
+    LockElsewhere,
+    /// A replica that voted for an optimistic block votes for another block of its view.
+    VotesTwice,
+    /// A leader does not propose again although its optimistic proposal cannot stand.
+    ProposalStays,
+    /// An optimistic block that misstates its parent's view or height enters the tree.
+    ParentMisstated,
 }
 
 impl Bug {
@@ -106,6 +173,59 @@ impl Bug {
         Bug::ParentUncertified,
         Bug::TakenClaimsForgotten,
     ];
+
+    /// Mutants without a scenario of their own, in the order of the catalogue.
+    pub const MUTANTS: [Bug; 31] = [
+        Bug::ExecutedOmitted,
+        Bug::VotesAfterTimeout,
+        Bug::FourOfSeven,
+        Bug::CheckpointByFew,
+        Bug::DecidedByFew,
+        Bug::ReservedUnwritten,
+        Bug::TimeoutsNotJoined,
+        Bug::WindowNotInState,
+        Bug::CarriedReplaced,
+        Bug::LastChunkTrusted,
+        Bug::AnyManifest,
+        Bug::OfferUnverified,
+        Bug::UnstableForgotten,
+        Bug::TimeoutsConstant,
+        Bug::FruitlessKept,
+        Bug::ReservationForgotten,
+        Bug::BoundTooLow,
+        Bug::OneAnswerEnough,
+        Bug::ClaimDecides,
+        Bug::ViewOpenedByFew,
+        Bug::VotesAfterViewChange,
+        Bug::ExecutedAgain,
+        Bug::AbandonedLost,
+        Bug::VotesMixed,
+        Bug::TurnStays,
+        Bug::FirstPeerOnly,
+        Bug::GenesisReported,
+        Bug::LockElsewhere,
+        Bug::VotesTwice,
+        Bug::ProposalStays,
+        Bug::ParentMisstated,
+    ];
+
+    /// Returns the bug of this name.
+    fn named(name: &str) -> Option<Bug> {
+        let all = Self::SHOWN.into_iter().chain(Self::UNDER_LOAD).chain(Self::MUTANTS);
+        all.into_iter().find(|bug| format!("{bug:?}") == name)
+    }
+}
+
+/// Returns the value of [`VARIABLE`], which may also name a bug that is injected from outside.
+pub fn chosen() -> Option<&'static str> {
+    static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref()
+}
+
+/// Returns the bug of the whole process.
+fn of_the_process() -> Option<Bug> {
+    static CHOSEN: OnceLock<Option<Bug>> = OnceLock::new();
+    *CHOSEN.get_or_init(|| Bug::named(chosen()?))
 }
 
 thread_local! {
@@ -113,16 +233,17 @@ thread_local! {
     static STEPPING: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Returns whether the replica whose step is running has this bug. Called by `bug!`.
-pub(crate) fn is_had(bug: Bug) -> bool {
-    STEPPING.get() == Some(bug)
+/// Returns whether the replica whose step is running, or the whole process, has this bug. Called by `bug!`.
+pub fn is_had(bug: Bug) -> bool {
+    STEPPING.get() == Some(bug) || of_the_process() == Some(bug)
 }
 
 /// Guard during whose life the replica whose step is running has a bug, or none.
-pub(crate) struct Having(Option<Bug>);
+#[must_use]
+pub struct Having(Option<Bug>);
 
 /// Starts a step of a replica with this bug.
-pub(crate) fn having(bug: Option<Bug>) -> Having {
+pub fn having(bug: Option<Bug>) -> Having {
     Having(STEPPING.replace(bug))
 }
 
