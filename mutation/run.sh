@@ -87,7 +87,10 @@ while read -r number name; do
     total=$((total + 1))
     if [ -n "$by" ]; then
         killed=$((killed + 1))
-        echo "$number $name killed by $by: $(grep -m1 -E 'violation|Violation|panicked|left:' "$out/said" | cut -c1-200)"
+        # The message of the first panic, and the violation if it compares one.
+        said=$(sed -n '/panicked at/,$ p' "$out/said" | sed -n '2p' | cut -c1-120)
+        violation=$(grep -m1 -oE '(property: |Violation \{ ).{1,150}' "$out/said" || true)
+        echo "$number $name killed by $by: $said $violation"
     else
         echo "$number $name SURVIVED"
     fi

@@ -153,7 +153,7 @@ pub struct MutantResult {
     pub shown_by: Option<String>,
     /// Checker of `mutation/run.sh` that finds it first; `None` if none does.
     pub found_by: Option<String>,
-    /// Property that this checker sees violated.
+    /// Property that this checker sees violated; `None` if it misses something else that it expects.
     pub property: Option<String>,
 }
 
@@ -180,7 +180,8 @@ impl MutantResult {
         match (&self.shown_by, &self.found_by, &self.property) {
             (Some(exhibit), _, _) => format!("exhibit {exhibit}"),
             (None, Some(checker), Some(property)) => format!("{property}, found by {checker}"),
-            _ => "found by no checker".to_owned(),
+            (None, Some(checker), None) => format!("found by {checker}"),
+            (None, None, _) => "found by no checker".to_owned(),
         }
     }
 }

@@ -32,13 +32,14 @@ impl Mutant {
         rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
     }
 
-    /// Returns the only protocol that a wrong rule without a scenario of its own can change. `None` for all other
-    /// mutants.
+    /// Returns the only protocol that a mutant without a scenario of its own can be injected into, if it is a wrong rule
+    /// or a rewriting of one protocol.
     pub fn protocol(self) -> Option<ProtocolKind> {
         match self {
             Mutant::Rule(Rule::LowestParentAccepted) => Some(ProtocolKind::Jolteon),
             Mutant::Rule(Rule::FirstOfAggregate) => Some(ProtocolKind::FastHotStuff),
-            Mutant::Rule(Rule::LowestViewCarriedOver | Rule::LastSlotForgotten) => Some(ProtocolKind::Pbft),
+            Mutant::Rule(Rule::LowestViewCarriedOver | Rule::LastSlotForgotten)
+            | Mutant::Rewriting(Rewriting::ClaimsUnverified) => Some(ProtocolKind::Pbft),
             Mutant::Rule(Rule::LocksOneLower) => Some(ProtocolKind::SimpleHotStuff),
             Mutant::Rule(Rule::NoLockByCommit | Rule::NoLockByPrecommit) => Some(ProtocolKind::BasicHotStuff),
             _ => None,

@@ -3,7 +3,9 @@
 
 use super::{Hunt, Mutant, Rewriting, Rule};
 use crate::twins::checker::Property;
-use quorate_consensus::config::ProtocolKind::{self, Jolteon};
+use quorate_consensus::config::ProtocolKind::{
+    self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft, SimpleHotStuff, SimpleMoonshot,
+};
 use quorate_consensus::mutants::Bug;
 
 /// A mutant of the catalogue.
@@ -16,15 +18,16 @@ pub struct Unshown {
     pub mutant: Option<Mutant>,
     /// Name of the exhibit with the same bug.
     pub shown_by: Option<&'static str>,
-    /// The first checker that finds it, as `mutation/run.sh` calls it, and the property that it sees violated. `None`
-    /// if none finds it.
-    pub found_by: Option<(&'static str, Property)>,
+    /// The first checker that finds it, as `mutation/run.sh` calls it. `None` if none does.
+    pub found_by: Option<&'static str>,
+    /// The property that this checker sees violated. `None` if it misses something else that it expects.
+    pub property: Option<Property>,
     /// A hunt that finds the bug, the protocol that it plays, and its budget in scenarios.
     pub hunt: Option<(Hunt, ProtocolKind, u64)>,
 }
 
 const fn mutant(number: u8, bug: &'static str, mutant: Mutant) -> Unshown {
-    Unshown { number, bug, mutant: Some(mutant), shown_by: None, found_by: None, hunt: None }
+    Unshown { number, bug, mutant: Some(mutant), shown_by: None, found_by: None, property: None, hunt: None }
 }
 
 const fn rule(number: u8, bug: &'static str, rule: Rule) -> Unshown {
@@ -41,12 +44,16 @@ const fn hook(number: u8, bug: &'static str, hook: Bug) -> Unshown {
 
 /// Returns an entry for which an exhibit stands.
 const fn shown(number: u8, bug: &'static str, exhibit: &'static str) -> Unshown {
-    Unshown { number, bug, mutant: None, shown_by: Some(exhibit), found_by: None, hunt: None }
+    Unshown { number, bug, mutant: None, shown_by: Some(exhibit), found_by: None, property: None, hunt: None }
 }
 
 impl Unshown {
-    const fn found(self, checker: &'static str, property: Property) -> Unshown {
-        Unshown { found_by: Some((checker, property)), ..self }
+    const fn found(self, checker: &'static str) -> Unshown {
+        Unshown { found_by: Some(checker), ..self }
+    }
+
+    const fn breaks(self, property: Property) -> Unshown {
+        Unshown { property: Some(property), ..self }
     }
 
     const fn hunted(self, hunt: Hunt, protocol: ProtocolKind, budget: u64) -> Unshown {
@@ -56,49 +63,103 @@ impl Unshown {
 
 /// The mutants, in the order of their numbers.
 pub const UNSHOWN: &[Unshown] = &[
-    rule(1, "Jolteon: a block builds on the lowest certificate that the timeouts name", Rule::LowestParentAccepted),
-    rule(2, "Fast-HotStuff: the first entry of an aggregate counts as the highest", Rule::FirstOfAggregate),
-    rule(3, "PBFT carries over the block that was prepared in the lowest view", Rule::LowestViewCarriedOver),
-    rule(4, "PBFT does not carry over the last prepared slot", Rule::LastSlotForgotten),
-    hook(5, "a VIEW-CHANGE omits executed slots", Bug::ExecutedOmitted),
-    hook(6, "votes in a view after timing out of it", Bug::VotesAfterTimeout),
-    hook(7, "a quorum of seven is four", Bug::FourOfSeven),
-    hook(8, "a checkpoint's certificate has f+1 votes", Bug::CheckpointByFew),
-    rule(9, "simplified HotStuff locks one block lower", Rule::LocksOneLower),
-    hook(10, "PBFT decides by f+1 COMMITs", Bug::DecidedByFew),
+    rule(1, "Jolteon: a block builds on the lowest certificate that the timeouts name", Rule::LowestParentAccepted)
+        .found("hunts")
+        .breaks(Property::Agreement)
+        .hunted(Hunt::Ambush, Jolteon, 2000),
+    rule(2, "Fast-HotStuff: the first entry of an aggregate counts as the highest", Rule::FirstOfAggregate)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, FastHotStuff, 50),
+    rule(3, "PBFT carries over the block that was prepared in the lowest view", Rule::LowestViewCarriedOver)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, Pbft, 200),
+    rule(4, "PBFT does not carry over the last prepared slot", Rule::LastSlotForgotten)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, Pbft, 50),
+    hook(5, "a VIEW-CHANGE omits executed slots", Bug::ExecutedOmitted).found("hunts").breaks(Property::Order).hunted(
+        Hunt::Ambush,
+        Pbft,
+        50,
+    ),
+    hook(6, "votes in a view after timing out of it", Bug::VotesAfterTimeout)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Random, ChainedHotStuff, 50),
+    hook(7, "a quorum of seven is four", Bug::FourOfSeven).found("twins"),
+    hook(8, "a checkpoint's certificate has f+1 votes", Bug::CheckpointByFew).found("hunts").breaks(Property::Backing),
+    rule(9, "simplified HotStuff locks one block lower", Rule::LocksOneLower)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, SimpleHotStuff, 500),
+    hook(10, "PBFT decides by f+1 COMMITs", Bug::DecidedByFew).found("hunts").breaks(Property::Backing).hunted(
+        Hunt::Twins,
+        Pbft,
+        250,
+    ),
     hook(11, "a proposal in a reserved view waits for no record", Bug::ReservedUnwritten),
     shown(12, "PREPAREs are not recalled after a restart", "8d"),
-    rewriting(13, "certificates of timeouts are not verified", Rewriting::TimeoutsUnverified),
+    rewriting(13, "certificates of timeouts are not verified", Rewriting::TimeoutsUnverified)
+        .found("hunts")
+        .breaks(Property::Liveness)
+        .hunted(Hunt::Ambush, ChainedHotStuff, 50),
     hook(14, "a replica does not join f+1 timeouts", Bug::TimeoutsNotJoined),
-    hook(15, "the state of a session is its floor only", Bug::WindowNotInState),
+    hook(15, "the state of a session is its floor only", Bug::WindowNotInState).found("chaos"),
     hook(16, "PBFT: a primary's block replaces a carried one", Bug::CarriedReplaced),
     rule(17, "basic HotStuff: a commitQC does not lock", Rule::NoLockByCommit),
-    hook(18, "the last chunk of a state is not checked", Bug::LastChunkTrusted),
+    hook(18, "the last chunk of a state is not checked", Bug::LastChunkTrusted).found("state"),
     rewriting(19, "the proofs in a VIEW-CHANGE are not verified", Rewriting::ClaimsUnverified),
-    rewriting(20, "the highest certificate is not in the journal with a vote", Rewriting::CertificateNotDurable),
-    hook(21, "state transfer: any manifest is accepted as the one that a quorum certified", Bug::AnyManifest),
-    hook(22, "state transfer: an offered checkpoint is not verified", Bug::OfferUnverified),
-    hook(23, "PBFT forgets slots that are executed but not stable", Bug::UnstableForgotten),
+    rewriting(20, "the highest certificate is not in the journal with a vote", Rewriting::CertificateNotDurable)
+        .found("hunts")
+        .breaks(Property::Panic),
+    hook(21, "state transfer: any manifest is accepted as the one that a quorum certified", Bug::AnyManifest)
+        .found("state"),
+    hook(22, "state transfer: an offered checkpoint is not verified", Bug::OfferUnverified).found("state"),
+    hook(23, "PBFT forgets slots that are executed but not stable", Bug::UnstableForgotten)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, Pbft, 500),
     hook(24, "pacemaker: view timeouts never grow", Bug::TimeoutsConstant),
     hook(25, "pacemaker: a leader under which nothing commits stays", Bug::FruitlessKept),
-    hook(26, "restart: proposes again in a reserved view", Bug::ReservationForgotten),
+    hook(26, "restart: proposes again in a reserved view", Bug::ReservationForgotten).found("chaos"),
     hook(27, "lost journal: the bound on earlier statements is two views too low", Bug::BoundTooLow),
     hook(28, "lost journal: one answer is enough", Bug::OneAnswerEnough),
     hook(29, "PBFT: one replica's claim counts as a decision", Bug::ClaimDecides),
-    hook(30, "PBFT: f+1 VIEW-CHANGEs open a view", Bug::ViewOpenedByFew),
-    hook(31, "PBFT: votes continue after a VIEW-CHANGE", Bug::VotesAfterViewChange),
-    hook(32, "sessions: a number above the floor is executed again", Bug::ExecutedAgain),
+    hook(30, "PBFT: f+1 VIEW-CHANGEs open a view", Bug::ViewOpenedByFew).found("hunts").breaks(Property::Panic),
+    hook(31, "PBFT: votes continue after a VIEW-CHANGE", Bug::VotesAfterViewChange)
+        .found("hunts")
+        .breaks(Property::Panic),
+    hook(32, "sessions: a number above the floor is executed again", Bug::ExecutedAgain)
+        .found("hostile")
+        .breaks(Property::Validity),
     hook(33, "pool: bundles of an abandoned branch do not return to the pool", Bug::AbandonedLost),
-    hook(34, "tally: votes for different blocks make one quorum", Bug::VotesMixed),
+    hook(34, "tally: votes for different blocks make one quorum", Bug::VotesMixed)
+        .found("hunts")
+        .breaks(Property::Backing)
+        .hunted(Hunt::Ambush, SimpleMoonshot, 50),
     shown(35, "tally: votes found to be forged stay", "18"),
     hook(36, "reputation: the turn does not move on after a failed view", Bug::TurnStays),
     hook(37, "fetching: only the first peer is ever asked", Bug::FirstPeerOnly),
-    hook(38, "timeouts name genesis as the highest certificate", Bug::GenesisReported),
+    hook(38, "timeouts name genesis as the highest certificate", Bug::GenesisReported)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Ambush, ChainedHotStuff, 50),
     shown(39, "restart: votes again in a view after timing out of it", "8c"),
-    rule(40, "basic HotStuff: a precommitQC does not lock", Rule::NoLockByPrecommit),
-    hook(41, "an optimistic block is voted for although the lock is not on its parent", Bug::LockElsewhere),
+    rule(40, "basic HotStuff: a precommitQC does not lock", Rule::NoLockByPrecommit)
+        .found("hunts")
+        .breaks(Property::Order)
+        .hunted(Hunt::Random, BasicHotStuff, 2000),
+    hook(41, "an optimistic block is voted for although the lock is not on its parent", Bug::LockElsewhere)
+        .found("hunts")
+        .breaks(Property::Backing)
+        .hunted(Hunt::Ambush, SimpleMoonshot, 800),
     shown(42, "an optimistic block is voted for although its parent is not certified", "36"),
-    hook(43, "a replica votes for an optimistic block and again for another one in its view", Bug::VotesTwice),
+    hook(43, "a replica votes for an optimistic block and again for another one in its view", Bug::VotesTwice)
+        .found("hunts")
+        .breaks(Property::OneStatement)
+        .hunted(Hunt::Twins, SimpleMoonshot, 600),
     hook(44, "a leader does not propose again although its optimistic proposal cannot stand", Bug::ProposalStays),
     hook(45, "an optimistic block that misstates its parent's view or height enters the tree", Bug::ParentMisstated),
 ];

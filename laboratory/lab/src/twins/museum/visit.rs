@@ -125,8 +125,8 @@ impl MutantResult {
             bug: unshown.bug.to_owned(),
             mutant: unshown.mutant.map(|mutant| mutant.to_string()),
             shown_by: unshown.shown_by.map(str::to_owned),
-            found_by: unshown.found_by.map(|(checker, _)| checker.to_owned()),
-            property: unshown.found_by.map(|(_, property)| property.name().to_owned()),
+            found_by: unshown.found_by.map(str::to_owned),
+            property: unshown.property.map(|property| property.name().to_owned()),
         }
     }
 }

@@ -47,9 +47,10 @@ impl<F: Family> Views<F> {
             }
             let candidate =
                 Candidate { block, evidence: proposal.evidence(), lock: self.lock_against(block, turn.parts) };
-            let unchecked = (bug!(ParentUncertified) || bug!(LockElsewhere)) && block.is_optimistic();
+            let unchecked = bug!(ParentUncertified) && block.is_optimistic();
             if let Err(rule) = F::may_vote(candidate, tree)
                 && !unchecked
+                && !(bug!(LockElsewhere) && block.is_optimistic())
             {
                 turn.out.mark(Mark::Refused { view: block.view, rule });
                 continue;
