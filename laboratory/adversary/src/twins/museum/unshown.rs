@@ -88,7 +88,7 @@ pub const UNSHOWN: &[Unshown] = &[
         .found("hunts")
         .breaks(Property::Order)
         .hunted(Hunt::Random, ChainedHotStuff, 50),
-    hook(7, "a quorum of seven is four", Bug::FourOfSeven).found("twins"),
+    hook(7, "a quorum of seven is four", Bug::FourOfSeven).found("twins").breaks(Property::Backing),
     hook(8, "a checkpoint's certificate has f+1 votes", Bug::CheckpointByFew).found("hunts").breaks(Property::Backing),
     rule(9, "simplified HotStuff locks one block lower", Rule::LocksOneLower)
         .found("hunts")
@@ -99,21 +99,29 @@ pub const UNSHOWN: &[Unshown] = &[
         Pbft,
         250,
     ),
-    hook(11, "a proposal in a reserved view waits for no record", Bug::ReservedUnwritten),
+    hook(11, "a proposal in a reserved view waits for no record", Bug::ReservedUnwritten)
+        .found("sweep")
+        .breaks(Property::OneStatement),
     shown(12, "PREPAREs are not recalled after a restart", "8d"),
     rewriting(13, "certificates of timeouts are not verified", Rewriting::TimeoutsUnverified)
         .found("hunts")
         .breaks(Property::Liveness)
         .hunted(Hunt::Ambush, ChainedHotStuff, 50),
-    hook(14, "a replica does not join f+1 timeouts", Bug::TimeoutsNotJoined),
-    hook(15, "the state of a session is its floor only", Bug::WindowNotInState).found("chaos"),
+    hook(14, "a replica does not join f+1 timeouts", Bug::TimeoutsNotJoined).found("hardship"),
+    hook(15, "the state of a session is its floor only", Bug::WindowNotInState)
+        .found("chaos")
+        .breaks(Property::Agreement),
     hook(16, "PBFT: a primary's block replaces a carried one", Bug::CarriedReplaced),
     rule(17, "basic HotStuff: a commitQC does not lock", Rule::NoLockByCommit),
     hook(18, "the last chunk of a state is not checked", Bug::LastChunkTrusted).found("state"),
-    rewriting(19, "the proofs in a VIEW-CHANGE are not verified", Rewriting::ClaimsUnverified),
+    rewriting(19, "the proofs in a VIEW-CHANGE are not verified", Rewriting::ClaimsUnverified)
+        .found("hunts")
+        .breaks(Property::Liveness)
+        .hunted(Hunt::Ambush, Pbft, 50),
     rewriting(20, "the highest certificate is not in the journal with a vote", Rewriting::CertificateNotDurable)
         .found("hunts")
-        .breaks(Property::Panic),
+        .breaks(Property::Panic)
+        .hunted(Hunt::Random, ChainedHotStuff, 100),
     hook(21, "state transfer: any manifest is accepted as the one that a quorum certified", Bug::AnyManifest)
         .found("state"),
     hook(22, "state transfer: an offered checkpoint is not verified", Bug::OfferUnverified).found("state"),
@@ -121,16 +129,27 @@ pub const UNSHOWN: &[Unshown] = &[
         .found("hunts")
         .breaks(Property::Order)
         .hunted(Hunt::Ambush, Pbft, 500),
-    hook(24, "pacemaker: view timeouts never grow", Bug::TimeoutsConstant),
-    hook(25, "pacemaker: a leader under which nothing commits stays", Bug::FruitlessKept),
-    hook(26, "restart: proposes again in a reserved view", Bug::ReservationForgotten).found("chaos"),
-    hook(27, "lost journal: the bound on earlier statements is two views too low", Bug::BoundTooLow),
-    hook(28, "lost journal: one answer is enough", Bug::OneAnswerEnough),
-    hook(29, "PBFT: one replica's claim counts as a decision", Bug::ClaimDecides),
-    hook(30, "PBFT: f+1 VIEW-CHANGEs open a view", Bug::ViewOpenedByFew).found("hunts").breaks(Property::Panic),
+    hook(24, "pacemaker: view timeouts never grow", Bug::TimeoutsConstant).found("hardship").breaks(Property::Liveness),
+    hook(25, "pacemaker: a leader under which nothing commits stays", Bug::FruitlessKept).found("conformance"),
+    hook(26, "restart: proposes again in a reserved view", Bug::ReservationForgotten)
+        .found("chaos")
+        .breaks(Property::OneStatement),
+    hook(27, "lost journal: the bound on earlier statements is two views too low", Bug::BoundTooLow)
+        .found("hardship")
+        .breaks(Property::OneStatement),
+    hook(28, "lost journal: one answer is enough", Bug::OneAnswerEnough)
+        .found("hardship")
+        .breaks(Property::OneStatement),
+    hook(29, "PBFT: one replica's claim counts as a decision", Bug::ClaimDecides).found("conformance"),
+    hook(30, "PBFT: f+1 VIEW-CHANGEs open a view", Bug::ViewOpenedByFew).found("hunts").breaks(Property::Panic).hunted(
+        Hunt::Ambush,
+        Pbft,
+        50,
+    ),
     hook(31, "PBFT: votes continue after a VIEW-CHANGE", Bug::VotesAfterViewChange)
         .found("hunts")
-        .breaks(Property::Panic),
+        .breaks(Property::Panic)
+        .hunted(Hunt::Ambush, Pbft, 50),
     hook(32, "sessions: a number above the floor is executed again", Bug::ExecutedAgain)
         .found("hostile")
         .breaks(Property::Validity),
@@ -140,8 +159,8 @@ pub const UNSHOWN: &[Unshown] = &[
         .breaks(Property::Backing)
         .hunted(Hunt::Ambush, SimpleMoonshot, 50),
     shown(35, "tally: votes found to be forged stay", "18"),
-    hook(36, "reputation: the turn does not move on after a failed view", Bug::TurnStays),
-    hook(37, "fetching: only the first peer is ever asked", Bug::FirstPeerOnly),
+    hook(36, "reputation: the turn does not move on after a failed view", Bug::TurnStays).found("conformance"),
+    hook(37, "fetching: only the first peer is ever asked", Bug::FirstPeerOnly).found("conformance"),
     hook(38, "timeouts name genesis as the highest certificate", Bug::GenesisReported)
         .found("hunts")
         .breaks(Property::Order)
