@@ -140,7 +140,9 @@ pub const UNSHOWN: &[Unshown] = &[
     hook(28, "lost journal: one answer is enough", Bug::OneAnswerEnough)
         .found("hardship")
         .breaks(Property::OneStatement),
-    hook(29, "PBFT: one replica's claim counts as a decision", Bug::ClaimDecides).found("conformance"),
+    hook(29, "PBFT: one replica's claim counts as a decision", Bug::ClaimDecides)
+        .found("conformance")
+        .breaks(Property::Backing),
     hook(30, "PBFT: f+1 VIEW-CHANGEs open a view", Bug::ViewOpenedByFew).found("hunts").breaks(Property::Panic).hunted(
         Hunt::Ambush,
         Pbft,
