@@ -24,6 +24,9 @@ pub const LONG_VERSION: &str = concat!(
     env!("QUORATE_CURVE_BACKEND"),
 );
 
+/// Compiler that built this program.
+pub const RUSTC: &str = env!("QUORATE_RUSTC");
+
 /// Returns the command of a program, with two levels of help: `--help` shows the flags needed by most runs,
 /// `--help-all` shows all.
 pub fn program<T: CommandFactory>() -> Command {

@@ -2,8 +2,9 @@
 
 use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
-use crate::live::overwrite;
 use crate::network;
+use crate::running::{Live, shown};
+use crate::versus::{self, InstructionsArgs, VersusArgs};
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
 use quorate_lab::experiments::{Instrument, Plan, Profile, Row};
@@ -24,19 +25,17 @@ use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Columns, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
-use quorate_runner::{Here, Observer, Run, Source, Step, Store, bibtex, catalogue, report, slurm};
+use quorate_runner::{Here, Run, Source, Store, bibtex, catalogue, report, slurm};
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 /// Commit from which this program was built.
-const COMMIT: &str = env!("QUORATE_COMMIT");
-/// Minimum time shown in minutes, in seconds.
-const MIN_SHOWN_MINUTES_S: u64 = 120;
+pub(crate) const COMMIT: &str = env!("QUORATE_COMMIT");
 
 /// Commands of `quorate lab`.
 #[derive(Subcommand)]
@@ -51,6 +50,10 @@ pub enum LabCommand {
     Report(ReportArgs),
     /// Compare the figures of two directories, cell by cell.
     Compare(CompareArgs),
+    /// Run experiments with another build and with this one, in turns, and compare their figures.
+    Versus(VersusArgs),
+    /// Count the instructions of the core's paths with Callgrind, and compare them with earlier counts.
+    Instructions(InstructionsArgs),
     /// Write the rows of a directory as a table, one line for each run, second or sampled request.
     Export(ExportArgs),
     /// Make a directory an artefact to publish: the report, tables, a script that repeats the runs, and metadata of all
@@ -218,6 +221,8 @@ pub fn run(command: &LabCommand) -> Outcome {
         LabCommand::Missing(arguments) => missing(arguments),
         LabCommand::Report(arguments) => judge_again(arguments),
         LabCommand::Compare(arguments) => compare_directories(arguments),
+        LabCommand::Versus(arguments) => versus::run(arguments),
+        LabCommand::Instructions(arguments) => versus::count(arguments),
         LabCommand::Export(arguments) => export(arguments),
         LabCommand::Artefact(arguments) => make_artefact(arguments),
         LabCommand::Network(arguments) => network::run(arguments),
@@ -337,6 +342,7 @@ fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>
         seed: selection.seed,
         slots: Backend::default().slots(),
         shared: false,
+        counts_instructions: false,
     })
 }
 
@@ -494,70 +500,4 @@ fn export(arguments: &ExportArgs) -> Outcome {
     };
     output::report(&format!("{} lines, {} columns{why}", table.len(), table.columns.len()));
     Ok(())
-}
-
-/// Progress on standard error: a line that overwrites itself on a terminal, otherwise a line per run.
-struct Live {
-    on_terminal: bool,
-}
-
-impl Live {
-    fn new() -> Live {
-        Live { on_terminal: stderr().is_terminal() }
-    }
-
-    fn clear(&self) {
-        if self.on_terminal {
-            overwrite("");
-        }
-    }
-
-    fn line(&self, text: &str) {
-        self.clear();
-        output::report(text);
-    }
-}
-
-impl Observer for Live {
-    fn on_start(&mut self, step: &Step<'_>) {
-        if self.on_terminal {
-            overwrite(&format!("{}   about {} left", place_of(step), shown(step.left)));
-        }
-    }
-
-    fn on_end(&mut self, step: &Step<'_>, row: &Row) {
-        if self.on_terminal && row.failure.is_none() {
-            return;
-        }
-        let outcome = match (&row.failure, row.figures.get("throughput_per_s")) {
-            (Some(why), _) => format!("failed: {why}"),
-            (None, Some(throughput)) => format!("{throughput:.0} commands/s"),
-            (None, None) => "done".to_owned(),
-        };
-        self.line(&format!("{}: {outcome}; about {} left", place_of(step), shown(step.left)));
-    }
-
-    fn on_reuse(&mut self, experiment: &str, count: usize) {
-        self.line(&format!("{experiment}: {count} runs are there already"));
-    }
-
-    fn on_need(&mut self, experiment: &str, count: usize, why: &str) {
-        self.line(&format!("{experiment}: {count} more runs: {why}"));
-    }
-
-    fn warn(&mut self, text: &str) {
-        self.line(&format!("warning: {text}"));
-    }
-}
-
-fn place_of(step: &Step<'_>) -> String {
-    let Step { experiment, instrument, cell, repetition, done, total, .. } = step;
-    format!("[{done}/{total}] {experiment} {instrument}, {cell}, repetition {repetition}")
-}
-
-fn shown(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds < MIN_SHOWN_MINUTES_S => format!("{seconds} s"),
-        seconds => format!("{} min", seconds.div_ceil(60)),
-    }
 }

@@ -12,9 +12,11 @@ mod museum;
 mod network;
 mod plan;
 mod replay;
+mod running;
 mod testnet;
 mod torture;
 mod twins;
+mod versus;
 
 use clap::{Args, Parser, Subcommand};
 use live::Live;

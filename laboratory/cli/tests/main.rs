@@ -36,3 +36,4 @@ mod signals;
 mod site;
 mod tags;
 mod twins;
+mod versus;

@@ -208,7 +208,11 @@ fn declared_rows_are_shown() {
 /// absent.
 #[test]
 fn rows_are_declared_figures() {
-    let run = |bench: BenchResult| Run { outcome: Outcome::Bench(Box::new(bench)), outliers: Outliers::None };
+    let run = |bench: BenchResult| Run {
+        outcome: Outcome::Bench(Box::new(bench)),
+        outliers: Outliers::None,
+        instructions: None,
+    };
     let shown = rows(&run(crate::common::sample()));
     let units: Vec<&str> = vocabulary().figures.iter().map(|figure| figure.unit).collect();
     for [label, _, unit, note] in &shown {

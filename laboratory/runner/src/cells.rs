@@ -1,6 +1,7 @@
 //! The runnable cells of an experiment, and their runs.
 
 use crate::call::Call;
+use crate::callgrind::Counted;
 use crate::error::RunnerError;
 use crate::figures;
 use crate::options::Run;
@@ -83,13 +84,27 @@ impl Cells<'_> {
         let takes_time = [Instrument::Real, Instrument::Emulated, Instrument::Scenarios].contains(&cell.instrument);
         let meter = takes_time.then(Meter::start);
         let scratch = self.run.store.scratch(&runnable.key, repetition);
-        match process::run(&self.run.here.program, &call.arguments(), limit, &scratch)? {
+        let counts = self.run.counts_instructions && cell.instrument == Instrument::Simulated;
+        let arguments = call.arguments();
+        let counted = counts.then(|| Counted::new(&self.run.here.program, &arguments, &scratch));
+        let ending = match &counted {
+            Some(counted) => process::run(counted.program(), &counted.arguments, limit, &scratch),
+            None => process::run(&self.run.here.program, &arguments, limit, &scratch),
+        };
+        match ending? {
             Ending::Interrupted => return Ok(None),
             Ending::Failed(why) => row.failure = Some(why),
-            Ending::Result(json) => match call.outcome(&json) {
-                Ok(outcome) => figures::fill(&mut row, &measured::Run { outcome, outliers: cell.outliers }),
-                Err(error) => row.failure = Some(format!("its result cannot be read: {error}")),
-            },
+            Ending::Result(json) => {
+                let outcome = call.outcome(&json).map_err(|error| format!("its result cannot be read: {error}"));
+                let instructions = counted.as_ref().map(Counted::instructions).transpose();
+                match outcome.and_then(|outcome| Ok((outcome, instructions?))) {
+                    Ok((outcome, instructions)) => {
+                        let run = measured::Run { outcome, outliers: cell.outliers, instructions };
+                        figures::fill(&mut row, &run);
+                    }
+                    Err(why) => row.failure = Some(why),
+                }
+            }
         }
         let per_second = row.series.get("completed_per_s").cloned().unwrap_or_default();
         row.noise = meter.and_then(|meter| meter.noise(&per_second));

@@ -2,7 +2,7 @@
 
 use crate::report::Archived;
 use comfy_table::{CellAlignment, Table, presets};
-use quorate_lab::experiments::statistics::{CONFIDENCE, Ratio, mean, ratio};
+use quorate_lab::experiments::statistics::{CONFIDENCE, Ratio, mean, ratio, ratio_of_pairs};
 use quorate_lab::experiments::{Instrument, Profile, Row, Value};
 use quorate_lab::figures::vocabulary;
 use quorate_lab::result::figure;
@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Figures that are compared by default.
 pub const MAIN_FIGURES: &[&str] = &["throughput_per_s", "p50_ms", "p99_ms", "cpu_us_per_command"];
+
+/// Figures that count a program's work per command. They hardly depend on other work of the machine.
+pub const WORK_FIGURES: &[&str] = &["cpu_us_per_command", "instructions_per_command"];
 
 /// A figure of a cell in two directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -94,8 +97,9 @@ fn compare_one(figure: &str, before: &[&Row], after: &[&Row]) -> Option<Comparis
     let values = |rows: &[&Row]| rows.iter().filter_map(|row| row.figures.get(figure).copied()).collect::<Vec<f64>>();
     let (old, new) = (values(before), values(after));
     let (mean_before, mean_after) = (mean(&old)?, mean(&new)?);
-    let ratio = ratio(&old, &new);
     let row = before.first()?;
+    let is_whole = old.len() == before.len() && new.len() == after.len();
+    let ratio = if is_whole && are_pairs(before, after) { ratio_of_pairs(&old, &new) } else { ratio(&old, &new) };
     Some(Comparison {
         experiment: row.experiment.clone(),
         profile: row.profile,
@@ -111,7 +115,23 @@ fn compare_one(figure: &str, before: &[&Row], after: &[&Row]) -> Option<Comparis
     })
 }
 
+/// Returns whether the runs are simulations of the same seeds, which differ only in the program.
+fn are_pairs(before: &[&Row], after: &[&Row]) -> bool {
+    let seeds = |rows: &[&Row]| rows.iter().map(|row| (row.repetition, row.provenance.seed)).collect::<Vec<_>>();
+    before.iter().all(|row| row.instrument == Instrument::Simulated) && seeds(before) == seeds(after)
+}
+
 impl Comparisons {
+    /// Returns the comparisons in which a command takes significantly more work than before, by more than a limit.
+    pub fn worse(&self, limit_percent: f64) -> Vec<&Comparison> {
+        let is_worse = |own: &&Comparison| {
+            let ratio = own.ratio.filter(|_| own.is_significant == Some(true));
+            WORK_FIGURES.contains(&own.figure.as_str())
+                && ratio.is_some_and(|ratio| (ratio.ratio - 1.0) * 100.0 > limit_percent)
+        };
+        self.comparisons.iter().filter(is_worse).collect()
+    }
+
     fn summary(&self) -> String {
         let judged = self.comparisons.iter().filter(|own| own.is_significant.is_some()).count();
         let significant = self.comparisons.iter().filter(|own| own.is_significant == Some(true)).count();
@@ -136,7 +156,7 @@ impl Report for Comparisons {
         for own in &self.comparisons {
             let interval = own.ratio.and_then(|ratio| ratio.interval);
             table.add_row([
-                label(own),
+                own.label(),
                 own.figure.clone(),
                 figure(own.before),
                 figure(own.after),
@@ -160,7 +180,10 @@ impl Report for Comparisons {
     }
 }
 
-fn label(comparison: &Comparison) -> String {
-    let cell = comparison.cell.iter().map(|(name, value)| format!(", {name} {value}")).collect::<String>();
-    format!("{} {} {}{cell}", comparison.experiment, comparison.profile, comparison.instrument)
+impl Comparison {
+    /// Returns the cell in words.
+    pub fn label(&self) -> String {
+        let cell = self.cell.iter().map(|(name, value)| format!(", {name} {value}")).collect::<String>();
+        format!("{} {} {}{cell}", self.experiment, self.profile, self.instrument)
+    }
 }

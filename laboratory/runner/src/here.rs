@@ -9,10 +9,11 @@ use quorate_lab::result::{Machine, version};
 use quorate_lab::sim::ClientPlaces;
 use quorate_lab::spec::WorkloadKind;
 use quorate_simulator::{CostTable, NetworkSpec};
-use quorate_types::{Hasher, tags};
+use quorate_types::{Fault, Hasher, tags};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Tag of the hash over the program's file.
 const PROGRAM_TAG: [u8; 4] = tags::PROGRAM;
@@ -28,6 +29,8 @@ const FORMULAS: &str = "formulas";
 const HOSTS: &str = "hosts";
 /// Cost table in the program, which is identified by the build.
 const SHIPPED: &str = "shipped";
+/// Lines of `--version` that name a build: the version and the commit.
+const VERSION_LINES: usize = 2;
 /// Name of the cost table that is used by default.
 pub const COSTS_FILE: &str = "costs.toml";
 
@@ -62,6 +65,23 @@ impl Here {
             costs,
             hosts: None,
         })
+    }
+
+    /// Describes this machine, and another build of this program.
+    ///
+    /// # Errors
+    /// If its file cannot be read, or does not say its version.
+    pub fn of_other(program: PathBuf) -> Result<Here, RunnerError> {
+        let failed = |source| RunnerError::Start { program: program.clone(), source };
+        let said = Command::new(&program).arg("--version").stdin(Stdio::null()).output().map_err(failed)?;
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let lines: Vec<&str> = text.lines().take(VERSION_LINES).map(str::trim).collect();
+        if !said.status.success() || !lines.first().is_some_and(|line| line.starts_with("quorate ")) {
+            let help = "name the program `quorate` of another build";
+            return Err(Fault::new(program.display().to_string(), "does not say the version of quorate", help).into());
+        }
+        let build = format!("{} {}", lines.join(" "), digest(PROGRAM_TAG, &[&program])?);
+        Ok(Here { build, ..Here::new(program, "", None)? })
     }
 
     /// Returns the inputs that determine a call's results.

@@ -4,12 +4,14 @@
 //! another (`course`), each in a process of its own (`cells`, [`call`], `process`), and keeps every row in a directory
 //! ([`store`]), which several processes may share (`claim`). [`missing`] lists the runs that a directory lacks.
 //! [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes rows as tables, [`bibtex`] the
-//! entries that cite a run, and [`artefact`] makes a directory fit to publish.
+//! entries that cite a run, and [`artefact`] makes a directory fit to publish. [`turns`] compares two builds, and
+//! [`callgrind`] counts the [`instructions`] of simulations.
 
 pub mod artefact;
 pub mod backend;
 pub mod bibtex;
 pub mod call;
+pub mod callgrind;
 pub mod catalogue;
 mod cells;
 mod claim;
@@ -21,6 +23,7 @@ pub mod figures;
 mod flags;
 mod formulas;
 pub mod here;
+pub mod instructions;
 pub mod judged;
 pub mod missing;
 mod options;
@@ -33,6 +36,7 @@ pub mod run;
 mod scenarios;
 pub mod slurm;
 pub mod store;
+pub mod turns;
 
 pub use catalogue::Source;
 pub use error::RunnerError;

@@ -18,4 +18,6 @@ pub struct Run {
     pub slots: usize,
     /// Whether other processes run the same experiments in the directory.
     pub shared: bool,
+    /// Whether simulations run in Callgrind, which counts their instructions.
+    pub counts_instructions: bool,
 }

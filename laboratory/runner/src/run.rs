@@ -10,7 +10,7 @@ use crate::missing::Missing;
 use crate::options::Run;
 use crate::progress::Observer;
 use crate::store::{Record, seed};
-use quorate_lab::experiments::{Experiment, Plan};
+use quorate_lab::experiments::{Experiment, Instrument, Plan};
 use quorate_types::Fault;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Run {
     /// # Errors
     /// If a key or a value of a specification is invalid: its place and the remedy.
     pub fn check(&self, source: &Source) -> Result<(), RunnerError> {
-        let experiment = self.experiment(source)?;
+        let experiment = self.read(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
         self.runnable(&plan).map(|_| ())
     }
@@ -30,7 +30,7 @@ impl Run {
     /// # Errors
     /// If the experiment is invalid, or results cannot be stored. A failed run is a row.
     pub fn experiment_with(&self, source: &Source, observer: &mut dyn Observer) -> Result<Judged, RunnerError> {
-        let experiment = self.experiment(source)?;
+        let experiment = self.read(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
         let runnable = self.runnable(&plan)?;
         self.store.record(&experiment.name(), &self.record(source, &plan, &runnable))?;
@@ -48,24 +48,27 @@ impl Run {
     /// # Errors
     /// If the experiment is invalid, or a row cannot be read.
     pub fn missing(&self, source: &Source) -> Result<Missing, RunnerError> {
-        let experiment = self.experiment(source)?;
+        let experiment = self.read(source)?;
         let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
         let cells = self.runnable(&plan)?;
         Missing::of(experiment.name(), &self.store, &plan, &cells)
     }
 
-    fn experiment(&self, source: &Source) -> Result<Experiment, RunnerError> {
+    pub(crate) fn read(&self, source: &Source) -> Result<Experiment, RunnerError> {
         let mut experiment = source.experiment()?;
         experiment.check_keys(known)?;
         seed(&mut experiment, self.seed);
         Ok(experiment)
     }
 
-    fn runnable(&self, plan: &Plan) -> Result<Vec<Runnable>, RunnerError> {
+    pub(crate) fn runnable(&self, plan: &Plan) -> Result<Vec<Runnable>, RunnerError> {
         let of_cell = |cell| {
             let files = Files { costs: self.here.costs.as_deref(), hosts: self.here.hosts.as_deref() };
             let call = Call::of(plan, cell, files)?;
-            let surroundings = self.here.surroundings(&call)?;
+            let mut surroundings = self.here.surroundings(&call)?;
+            if self.counts_instructions && cell.instrument == Instrument::Simulated {
+                surroundings.build.push_str(", instructions counted");
+            }
             let key = cell.key(&surroundings).to_hex();
             let obstacle = call.obstacle();
             Ok(Runnable { call, surroundings, key, obstacle })
@@ -73,7 +76,7 @@ impl Run {
         plan.cells.iter().map(of_cell).collect()
     }
 
-    fn record(&self, source: &Source, plan: &Plan, cells: &[Runnable]) -> Record {
+    pub(crate) fn record(&self, source: &Source, plan: &Plan, cells: &[Runnable]) -> Record {
         let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for instrument in &plan.instruments {
             keys.entry(instrument.name().to_owned()).or_default();

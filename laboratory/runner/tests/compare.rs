@@ -60,3 +60,39 @@ fn only_figures_can_be_compared() {
     let error = check_figures(&["p50".to_owned()]).expect_err("it is none").to_string();
     assert!(error.contains("did you mean `p50_ms`?"), "{error}");
 }
+
+#[test]
+fn only_significantly_more_work_is_worse() {
+    let runs = |batch: i64, figure: &str, values: &[f64]| {
+        let rows = values.iter().enumerate().map(|(at, value)| row(batch, at as u32, &[(figure, *value)]));
+        rows.collect::<Vec<_>>()
+    };
+    let before = [runs(1, "cpu_us_per_command", &[1.0, 1.01, 0.99]), runs(2, "p50_ms", &[1.0, 1.01, 0.99])];
+    let after = [runs(1, "cpu_us_per_command", &[1.05, 1.06, 1.04]), runs(2, "p50_ms", &[2.0, 2.01, 1.99])];
+    let figures = ["cpu_us_per_command".to_owned(), "p50_ms".to_owned()];
+    let found = compare(&archived(before.concat()), &archived(after.concat()), &figures);
+    let worse = |limit| found.worse(limit).iter().map(|own| own.figure.as_str()).collect::<Vec<_>>();
+    assert_eq!(worse(3.0), ["cpu_us_per_command"]);
+    assert!(worse(10.0).is_empty());
+    let back = compare(&archived(after.concat()), &archived(before.concat()), &figures);
+    assert!(back.worse(3.0).is_empty(), "less work is not worse");
+}
+
+#[test]
+fn simulations_of_the_same_seeds_are_compared_in_pairs() {
+    let simulated = |values: &[f64]| {
+        let mut rows = runs(10, values);
+        rows.iter_mut().for_each(|row| row.instrument = Instrument::Simulated);
+        rows
+    };
+    let (before, after) = (simulated(&[100.0, 200.0, 400.0]), simulated(&[101.0, 202.1, 404.0]));
+    let found = compare(&archived(before.clone()), &archived(after.clone()), &figures());
+    let ratio = found.comparisons[0].ratio.expect("values above 0");
+    assert!((ratio.ratio - 1.01).abs() < 0.001, "{ratio:?}");
+    assert_eq!(found.comparisons[0].is_significant, Some(true), "the seeds differ, and each pair by 1 %");
+
+    let mut other_seeds = after;
+    other_seeds.iter_mut().for_each(|row| row.provenance.seed += 1);
+    let found = compare(&archived(before), &archived(other_seeds), &figures());
+    assert_eq!(found.comparisons[0].is_significant, Some(false), "nothing pairs them");
+}

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Maximum number of runs of a quick profile, so that it takes about a minute.
 const MAX_QUICK_RUNS: usize = 60;
 const PAPERS: &[&str] =
-    &["framework", "load", "lossmodel", "pipeline", "signatures", "smoke", "transports", "wide-area"];
+    &["framework", "load", "lossmodel", "performance", "pipeline", "signatures", "smoke", "transports", "wide-area"];
 
 fn catalogue() -> Vec<(Source, Experiment)> {
     quorate_runner::catalogue::catalogue().unwrap_or_else(|fault| panic!("{fault}"))

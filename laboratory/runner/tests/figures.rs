@@ -152,7 +152,7 @@ fn read<T: DeserializeOwned>(json: &str) -> T {
 
 fn filled(outcome: Outcome) -> Row {
     let mut filled = row(10, 0, &[]);
-    fill(&mut filled, &Run { outcome, outliers: Outliers::None });
+    fill(&mut filled, &Run { outcome, outliers: Outliers::None, instructions: None });
     filled
 }
 
@@ -249,7 +249,7 @@ fn counters_ratios_and_series_come_from_the_fields_of_a_result() {
     assert_eq!((row.series["completed_per_s"].as_slice(), row.samples.len()), (&[400.0, 600.0][..], 1));
     assert!(row.warnings.len() == 2 && row.warnings[1].contains("the clients were the bottleneck"));
     let mut fenced = crate::common::row(10, 0, &[]);
-    fill(&mut fenced, &Run { outcome: Outcome::Bench(Box::new(result)), outliers: Outliers::Iqr });
+    fill(&mut fenced, &Run { outcome: Outcome::Bench(Box::new(result)), outliers: Outliers::Iqr, instructions: None });
     assert_eq!((fenced.figures["p50_ms"], row.figures["p50_ms"]), (2.0, 3.0));
 }
 

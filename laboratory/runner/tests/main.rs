@@ -10,6 +10,7 @@ mod documents;
 mod experiments;
 mod export;
 mod figures;
+mod instructions;
 mod page;
 mod reproduction;
 mod sharing;

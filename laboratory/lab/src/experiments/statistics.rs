@@ -106,13 +106,28 @@ impl Ratio {
 /// Returns the ratio of two figures over repetitions, with Welch's two-sided interval for the difference of the log
 /// means at [`CONFIDENCE`], which allows different variances. `None` if a side is empty or a value is not positive.
 pub fn ratio(before: &[f64], after: &[f64]) -> Option<Ratio> {
-    let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
-        values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln())).collect()
-    };
     let (before, after) = (logarithms(before)?, logarithms(after)?);
     let difference = mean(&after)? - mean(&before)?;
     let ratio = difference.exp();
     Some(Ratio { ratio, interval: welch(&before, &after, difference) })
+}
+
+/// Returns the ratio of two figures over repetitions that belong together in pairs, because a pair has the same random
+/// choices. The interval is Student's for the mean of the log ratios at [`CONFIDENCE`]. `None` if there is no pair, or
+/// a value is not positive.
+///
+/// # Panics
+/// If the sides differ in length.
+pub fn ratio_of_pairs(before: &[f64], after: &[f64]) -> Option<Ratio> {
+    assert_eq!(before.len(), after.len(), "values in pairs");
+    let (before, after) = (logarithms(before)?, logarithms(after)?);
+    let differences: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let interval = interval(&differences).map(|own| Interval { low: own.low.exp(), high: own.high.exp() });
+    Some(Ratio { ratio: mean(&differences)?.exp(), interval })
+}
+
+fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
+    values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln())).collect()
 }
 
 /// Returns Welch's interval for the difference of two log means, as factors.

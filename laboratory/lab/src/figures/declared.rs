@@ -60,6 +60,9 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
             let offered = bench.refused_commands + bench.committed_commands;
             ratio(Some(bench.refused_commands as f64 * PERCENT), Some(offered as f64))
         };
+    "instructions_per_command", "instructions", "Instructions of the whole simulation per completed command, its start \
+        included; only if they are counted" =>
+        |run| ratio(run.instructions.map(|count| count as f64), Some(run.bench()?.committed_commands as f64));
     "channel_us_per_command", "us", "CPU time of all channels per completed command" =>
         |run| {
             let spent = run.bench()?.channel_us_per_command?;

@@ -34,6 +34,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// Treatment of outlying latencies.
     pub outliers: Outliers,
+    /// Instructions of the whole process, if they were counted.
+    pub instructions: Option<u64>,
 }
 
 /// Returns `a / b`, or `None` if either is missing or `b` is not above 0.

@@ -250,7 +250,7 @@ pub fn machine(result: &BenchResult) -> Section {
 
 /// Returns all figures with their units and meanings, and the terms used in them.
 pub fn definitions(result: &BenchResult) -> Section {
-    let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None };
+    let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None, instructions: None };
     let row =
         |(own, value): (Figure, f64)| vec![label(own.name), figure(value), own.unit.to_owned(), own.about.to_owned()];
     let rows = run.figures().map(row).collect();

@@ -93,7 +93,7 @@ impl Report for SimResult {
 
 /// Formats the table of a cluster, real or simulated.
 fn render(result: &BenchResult, journal: String) -> String {
-    let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None };
+    let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None, instructions: None };
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     rows(&run).into_iter().for_each(|row| _ = table.add_row(row));

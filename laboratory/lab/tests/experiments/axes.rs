@@ -235,6 +235,18 @@ fn values_that_go_together_may_have_keys_for_one_instrument() {
 }
 
 #[test]
+fn values_that_go_together_take_the_rest_for_keys_that_they_leave_out() {
+    let axis = "[[axis]]\nname = \"row\"\nrest = { replicas = 4, payload = 0 }\ntogether = [\n\
+                { at = \"plain\" },\n{ at = \"large\", payload = 512 },\n]";
+    let experiment = sound(axis);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(settings(&experiment, Instrument::Real, "replicas"), [text("4"), text("4")]);
+    assert_eq!(settings(&experiment, Instrument::Real, "payload"), [text("0"), text("512")]);
+    let other = refusal(&axis.replace("payload = 512", "bundle = 1"));
+    assert!(other.contains("does not set the same keys") && other.contains("replicas, payload"), "{other}");
+}
+
+#[test]
 fn an_exclusion_keeps_what_it_names_after_unless() {
     let text = "[[axis]]\nkey = \"n\"\nvalues = [4, 7, 10]\n[[axis]]\nkey = \"loss\"\nvalues = [0, 0.1]\n\
                 [[exclude]]\ninstrument = \"simulated\"\nunless = { n = [4, 7], loss = 0.1 }";

@@ -12,7 +12,8 @@ pub const MAX_AXIS_VALUES: usize = 1000;
 const SIGNIFICANT_DIGITS: usize = 12;
 /// Axis names with another meaning in files.
 const RESERVED: &[&str] = &["instrument", "profile", "repetition"];
-const KEYS: &[&str] = &["key", "name", "values", "from", "to", "step", "factor", "times", "together", "not_yet"];
+const KEYS: &[&str] =
+    &["key", "name", "values", "from", "to", "step", "factor", "times", "together", "rest", "not_yet"];
 
 /// Keys of a value that apply to every instrument.
 type Common = Vec<(String, Value)>;
@@ -36,6 +37,8 @@ pub struct Axis {
     coordinates: Vec<String>,
     /// Source of the coordinates of `together` entries; `None` without `together`.
     places: Option<Places>,
+    /// Values of the keys that an entry of `together` leaves out.
+    rest: Common,
 }
 
 /// Source of the coordinates of `together` entries.
@@ -102,6 +105,7 @@ impl Axis {
             not_yet,
             place: table.place(),
             places: None,
+            rest: Vec::new(),
         };
         let values = match table.get("values") {
             Some(values) => {
@@ -118,14 +122,17 @@ impl Axis {
     }
 
     fn read_together(table: &Table, name: Option<String>, together: &Node) -> Result<Axis, Fault> {
-        let other = KEYS.iter().filter(|key| !["name", "together"].contains(key)).find_map(|key| table.get(key));
+        let other =
+            KEYS.iter().filter(|key| !["name", "together", "rest"].contains(key)).find_map(|key| table.get(key));
         if let Some(other) = other {
             return Err(other.fault("stands beside `together`", "keep one of them"));
         }
         let tables: Vec<Table> = together.list()?.iter().map(Node::table).collect::<Result<_, _>>()?;
         let first = tables.first().ok_or_else(|| together.fault("is empty", "write a table for each value"))?;
+        let rest = table.get("rest").map_or(Ok(Vec::new()), |rest| values_of(&rest.table()?))?;
         let (settings, own) = settings_of(first)?;
-        let common: Vec<String> = settings.into_iter().map(|(key, _)| key).collect();
+        let mut common: Vec<String> = settings.into_iter().map(|(key, _)| key).collect();
+        common.extend(rest.iter().map(|(key, _)| key).filter(|key| !common.contains(key)).cloned().collect::<Vec<_>>());
         let mut keys = common.clone();
         for (_, key, _) in own {
             if !keys.contains(&key) {
@@ -154,6 +161,7 @@ impl Axis {
             place: table.place(),
             coordinates,
             places: Some(places),
+            rest,
         };
         axis.set_entries(&tables, together)?;
         Ok(axis)
@@ -232,7 +240,12 @@ impl Axis {
     }
 
     fn read_entry(&self, table: &Table) -> Result<Entry, Fault> {
-        let (settings, own) = settings_of(table)?;
+        let (mut settings, own) = settings_of(table)?;
+        for (key, value) in &self.rest {
+            if settings.iter().all(|(own, _)| own != key) {
+                settings.push((key.clone(), value.clone()));
+            }
+        }
         let set = |key: &String| settings.iter().any(|(own, _)| own == key) || own.iter().any(|(_, own, _)| own == key);
         let known = |key: &String| self.keys.contains(key);
         let keys = || settings.iter().map(|(key, _)| key).chain(own.iter().map(|(_, key, _)| key));
@@ -336,6 +349,10 @@ impl Coordinate {
     pub fn shown(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.value.to_string())
     }
+}
+
+fn values_of(table: &Table) -> Result<Common, Fault> {
+    table.nodes().into_iter().map(|(key, node)| Ok((key, node.value()?))).collect()
 }
 
 /// Reads the keys of a value that vary together, and the keys for one instrument in tables named after it.
