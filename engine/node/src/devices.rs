@@ -312,7 +312,10 @@ impl<M: Message> Devices<M> {
             Mark::EnteredView { leader, .. } => self.meters.entered(now, leader),
             Mark::Proposed { view, height, .. } => self.meters.proposed(now, self.me, view, height),
             Mark::Stable { height } => self.stable = Some((height, now)),
-            Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
+            Mark::Fetches { height } => {
+                self.states.fetch(height);
+                self.tell(NodeEvent::FetchesState { height });
+            }
             Mark::Voided { height, bundle } => self.tell(NodeEvent::Voided { height, bundle }),
             Mark::Adopted { from, height } => self.tell(NodeEvent::AdoptedState { from, height }),
             Mark::Restarted { view, height } => self.tell(NodeEvent::Restarted { view, height }),

@@ -100,6 +100,8 @@ pub(crate) struct States {
     sums: Vec<Sum>,
     work: Work,
     keeper: StateKeeper<Source>,
+    /// Height of the state that the replica fetched last.
+    fetched: Option<Height>,
     /// File of the chunks received so far.
     spool: Option<Spool>,
     /// Whether the disk was too full for the last state. Reported once.
@@ -116,6 +118,7 @@ impl States {
             sums: Vec::new(),
             work: Work::Nothing,
             keeper: StateKeeper::default(),
+            fetched: None,
             spool: None,
             without_room: false,
         }
@@ -195,11 +198,21 @@ impl States {
         ))
     }
 
-    /// Returns the progress of the transfer that is going on, if any.
-    pub fn progress(&self) -> Option<TransferProgress> {
-        let (height, manifest) = self.keeper.receiving()?;
-        let (chunks, received) = (manifest.chunks().into(), self.keeper.received_chunks().count() as u64);
-        Some(TransferProgress { height, chunks, received })
+    /// Records that the replica needs the state of this height.
+    pub fn fetch(&mut self, height: Height) {
+        self.fetched = Some(height);
+    }
+
+    /// Returns the progress of the transfer of a state above `committed`, if there is one.
+    pub fn progress(&self, committed: Height) -> Option<TransferProgress> {
+        let height = self.fetched.filter(|height| *height > committed)?;
+        let receiving = self.keeper.receiving().filter(|(of, _)| *of == height);
+        let progress = TransferProgress { height, ..TransferProgress::default() };
+        Some(receiving.map_or(progress, |(_, manifest)| TransferProgress {
+            chunks: manifest.chunks().into(),
+            received: self.keeper.received_chunks().count() as u64,
+            ..progress
+        }))
     }
 
     /// Starts to receive a state. Returns the chunks that are already available.

@@ -118,7 +118,7 @@ impl<P: Protocol> Host<P> {
                 .stable
                 .map(|(height, at)| CheckpointAge { height, age_ms: self.now.since(at).as_millis() as u64 }),
             level: Some(devices.executor.level()),
-            transfer: devices.states.progress(),
+            transfer: devices.states.progress(self.replica.committed_height()),
             voided_bundles: parts.store.absence.executed().0,
             clock_error_ms: parts.clock.disagreement_ms(),
             ..HostStatus::default()
@@ -145,8 +145,9 @@ impl<P: Protocol> Host<P> {
         let standing = self.replica.protocol().standing(parts);
         let certified = standing.certificates.iter().map(|certificate| &certificate.subject);
         let certified = certified.filter(|subject| subject.domain != Domain::Timeout).map(|subject| subject.height);
-        let transferred = self.devices.states.progress().map(|transfer| transfer.height);
-        let decided = [self.replica.committed_height(), parts.store.tree.decided()];
+        let committed = self.replica.committed_height();
+        let transferred = self.devices.states.progress(committed).map(|transfer| transfer.height);
+        let decided = [committed, parts.store.tree.decided()];
         certified.chain(transferred).chain(decided).max().expect("a replica has a height")
     }
 }

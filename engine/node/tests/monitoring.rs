@@ -239,6 +239,10 @@ fn a_replica_is_ready_once_it_can_vote_and_serve() {
     let transfer = Some(TransferProgress { height: Height(9), chunks: 4, received: 1 });
     let fetches = HostStatus { transfer, ..host.clone() };
     assert_eq!(reason(&status, &fetches), "fetches the state of height 9: 1 of 4 chunks are here");
+    let transfer = Some(TransferProgress { height: Height(9), ..TransferProgress::default() });
+    let waits = HostStatus { transfer, ..host.clone() };
+    let words = "fetches the state of height 9: no peer has sent the list of its chunks yet";
+    assert_eq!(reason(&status, &waits), words);
     let behind = |blocks| HostStatus { known_height: Height(status.height.0 + blocks), ..host.clone() };
     assert!(unreadiness(&status, &behind(MAX_READY_LAG_BLOCKS)).is_empty());
     assert_eq!(reason(&status, &behind(MAX_READY_LAG_BLOCKS + 1)), "is 101 blocks behind");

@@ -1,5 +1,4 @@
-//! Monitors: four real processes are scraped, by this test and by a real Prometheus, which evaluates the shipped alerts
-//! and each panel of the shipped dashboard.
+//! Monitors: four real processes are scraped. `quorate-cli` has the tests with a real Prometheus (`alerts`).
 
 use crate::{Net, REPLICAS, succeeds};
 use quorate_node::NodeConfig;
@@ -7,9 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Timeout: a test that waits longer for an event has hung.
@@ -74,10 +72,6 @@ impl Monitored {
             until("it executes nothing", || is_executed(&get(*target, "/metrics").1).then_some(()));
         }
         monitored
-    }
-
-    fn put(&self, key: &str) {
-        succeeds(&["client", "--dir", self.net.dir(), "put", key, "value"]);
     }
 }
 
@@ -147,18 +141,6 @@ fn alerts() -> Vec<(String, String)> {
     alerts
 }
 
-/// Returns the queries of the dashboard, each with the title of its panel.
-fn queries() -> Vec<(String, String)> {
-    let dashboard: Value = serde_json::from_str(&read("dashboard.json")).expect("it is JSON");
-    let panels = dashboard["panels"].as_array().expect("a list");
-    let of_panel = |panel: &Value| {
-        let (title, targets) = (panel["title"].as_str().expect("a title").to_owned(), panel["targets"].as_array());
-        let expression = |target: &Value| target["expr"].as_str().expect("a query").to_owned();
-        targets.map_or_else(Vec::new, |all| all.iter().map(|it| (title.clone(), expression(it))).collect())
-    };
-    panels.iter().flat_map(of_panel).collect()
-}
-
 #[test]
 fn each_alert_has_a_runbook_and_a_test() {
     let root = operations("..");
@@ -174,122 +156,4 @@ fn each_alert_has_a_runbook_and_a_test() {
     }
     let described = handbook.matches("\n### Quorate").count();
     assert_eq!(described, alerts.len(), "the handbook describes each alert once, and no other");
-}
-
-fn promtool(arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::new("promtool");
-    command.args(arguments).current_dir(operations("")).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("promtool is installed");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
-}
-
-/// A Prometheus server, which is killed on drop.
-struct Prometheus {
-    child: Child,
-    address: SocketAddr,
-    log: PathBuf,
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Prometheus {
-    /// Starts a server that scrapes `targets` each second, with the shipped alerts.
-    fn start(directory: &Path, targets: &[SocketAddr]) -> Prometheus {
-        let home = directory.join("prometheus");
-        fs::create_dir_all(&home).expect("a directory");
-        let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
-        let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}]\nscrape_configs:\n  - job_name: \
-             quorate\n    static_configs:\n      - targets: [{}]\n",
-            fs::canonicalize(operations("alerts.yml")).expect("it is shipped").display(),
-            targets.join(", ")
-        );
-        fs::write(home.join("prometheus.yml"), config).expect("a file");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("it is bound");
-        drop(free);
-        let log = home.join("log");
-        let mut command = Command::new("prometheus");
-        command.arg(format!("--config.file={}", home.join("prometheus.yml").display()));
-        command.arg(format!("--storage.tsdb.path={}", home.join("data").display()));
-        command.arg(format!("--web.listen-address={address}"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).expect("a log"));
-        let child = command.spawn().expect("prometheus is installed");
-        until("Prometheus does not listen", || TcpStream::connect(address).is_ok().then_some(()));
-        Prometheus { child, address, log }
-    }
-
-    fn api(&self, path: &str) -> Value {
-        let (_, body) = get(self.address, path);
-        let answer: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
-        let log = || fs::read_to_string(&self.log).unwrap_or_default();
-        assert_eq!(answer["status"], "success", "{path}: {body}\n{}", log());
-        answer["data"].clone()
-    }
-
-    /// Evaluates a query, and returns its samples.
-    fn query(&self, query: &str) -> Vec<Value> {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let data = self.api(&format!("/api/v1/query?query={encoded}"));
-        data["result"].as_array().expect("a vector").clone()
-    }
-}
-
-#[test]
-#[ignore = "needs promtool and prometheus (Debian: apt-get install prometheus); .ci/run runs it"]
-fn prometheus_accepts_the_metrics_alerts_and_dashboard() {
-    let mut monitored = Monitored::start("prometheus");
-    let page = get(monitored.targets[0], "/metrics").1;
-    let checked = promtool(&["check", "metrics"], &page);
-    assert!(checked.status.success() && checked.stderr.is_empty() && checked.stdout.is_empty(), "{checked:?}");
-    for arguments in
-        [["check", "rules", "alerts.yml"], ["test", "rules", "alerts.test.yml"], ["check", "config", "prometheus.yml"]]
-    {
-        let checked = promtool(&arguments, "");
-        assert!(checked.status.success(), "{arguments:?}: {checked:?}");
-    }
-
-    let prometheus = Prometheus::start(&monitored.net.path, &monitored.targets);
-    let mut written = 0;
-    until("the targets are not scraped", || {
-        monitored.put(&format!("key-{written}"));
-        written += 1;
-        (written >= 5 && prometheus.query("up{job=\"quorate\"} == 1").len() == monitored.targets.len()).then_some(())
-    });
-    // OpenMetrics is what it asks for, and what it parses.
-    assert_eq!(prometheus.query("quorate_build_info").len(), 4);
-    for (title, query) in queries() {
-        let query = query.replace("$job", "quorate").replace("$__rate_interval", "30s");
-        until(&format!("the panel {title:?} shows nothing: {query}"), || {
-            (!prometheus.query(&query).is_empty()).then_some(())
-        });
-    }
-    let alerts = alerts();
-    for (name, expression) in &alerts {
-        // A disk of a test machine may be nearly full.
-        let raised = prometheus.query(expression);
-        assert!(raised.is_empty() || name == "QuorateDiskFilling", "{name} is raised in a healthy cluster: {raised:?}");
-    }
-    let loaded = prometheus.api("/api/v1/rules?type=alert");
-    assert_eq!(loaded["groups"][0]["rules"].as_array().map(Vec::len), Some(alerts.len()), "{loaded}");
-
-    // A fault raises the alerts that it should, and no other.
-    let node = &mut monitored.net.nodes[3];
-    node.kill().and_then(|()| node.wait()).expect("it runs");
-    let is_raised = |wanted: &str| {
-        let (_, expression) = alerts.iter().find(|(name, _)| name == wanted).expect("it is shipped");
-        !prometheus.query(expression).is_empty()
-    };
-    until("no alert for a dead replica", || is_raised("QuorateReplicaDown").then_some(()));
-    until("no alert for the last quorum", || is_raised("QuorateQuorumAtRisk").then_some(()));
-    assert!(!is_raised("QuorateNoQuorum") && !is_raised("QuorateEvidence"));
-    let node = &mut monitored.net.nodes[2];
-    node.kill().and_then(|()| node.wait()).expect("it runs");
-    until("no alert for a lost quorum", || is_raised("QuorateNoQuorum").then_some(()));
 }

@@ -1,5 +1,7 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+#[cfg(target_os = "linux")]
+mod alerts;
 mod architecture;
 mod calls;
 mod circles;

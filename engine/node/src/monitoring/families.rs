@@ -261,9 +261,10 @@ fn states(page: &mut Page, host: &HostStatus) {
     )
     .value(checkpoint.age_ms as f64 / 1e3);
     let transfer = host.transfer.unwrap_or_default();
-    page.gauge("quorate_state_transfer_active", "Whether the replica receives a state from its peers.")
+    page.gauge("quorate_state_transfer_active", "Whether the replica needs a state from its peers.")
         .value(host.transfer.is_some());
-    page.gauge("quorate_state_transfer_chunks", "Chunks of the state that is being received.").value(transfer.chunks);
+    page.gauge("quorate_state_transfer_chunks", "Chunks of that state; 0 until a peer has listed them.")
+        .value(transfer.chunks);
     page.gauge("quorate_state_transfer_received_chunks", "Of these, the chunks that are here.")
         .value(transfer.received);
 }

@@ -18,7 +18,10 @@ pub fn unreadiness(status: &Status, host: &HostStatus) -> Vec<String> {
     }
     if let Some(transfer) = host.transfer {
         let (height, received, chunks) = (transfer.height, transfer.received, transfer.chunks);
-        reasons.push(format!("fetches the state of height {height}: {received} of {chunks} chunks are here"));
+        reasons.push(match chunks {
+            0 => format!("fetches the state of height {height}: no peer has sent the list of its chunks yet"),
+            _ => format!("fetches the state of height {height}: {received} of {chunks} chunks are here"),
+        });
     }
     let lag = lag(status, host);
     if lag > MAX_READY_LAG_BLOCKS {

@@ -48,7 +48,7 @@ fn with_mounts_here(name: &str, test: impl FnOnce(&Path)) {
 fn run_in_user_namespace() {
     let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
-    command.args(["--exact", &test, "--nocapture"]).env(HAS_OWN_MOUNTS, "1");
+    command.args(["--exact", &test, "--nocapture", "--include-ignored"]).env(HAS_OWN_MOUNTS, "1");
     // SAFETY: returns an ID, and touches no memory.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let maps = [
