@@ -58,7 +58,7 @@ pub use machine::{StateMachine, kind, register};
 pub use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, RestoreError};
 pub use quorate_client::{ClientConfig, ClientError, PipelineOptions};
 pub use quorate_node::{NodeConfig, NodeError};
-pub use quorate_types::{Command, FeatureLevel, ReplicaId, Status};
+pub use quorate_types::{Command, FeatureLevel, Height, ReplicaId, Status};
 pub use replica::{ClusterPlan, run_replica, write_cluster};
 
 /// Imports for most programs.

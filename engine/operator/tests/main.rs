@@ -4,6 +4,7 @@ mod backup;
 mod foreign_text;
 mod genesis;
 mod kubernetes;
+mod level;
 mod pipes;
 mod privacy;
 

@@ -126,9 +126,9 @@ const FINGERPRINTS: &[(&str, &str)] = &[
     ("covered_block", "204e7be6e1fcba86"),
     ("bundle", "d9ea54ee234d0cba"),
     ("results", "d095efbbfaa6fb0b"),
-    ("request", "0749d2f35e2203f7"),
-    ("reply", "0bf20fe690635f40"),
-    ("authenticated", "30e7f12b5efe75be"),
+    ("request", "10934275c1a78da8"),
+    ("reply", "48dc77d05edd7ef3"),
+    ("authenticated", "4b1775f609e80c77"),
     ("optional", "a555194f90e0edb8"),
     ("shared", "569c4404b9f822d9"),
 ];

@@ -9,6 +9,7 @@ mod commands;
 mod common;
 mod digest_index;
 mod hostile_counts;
+mod levels;
 mod meter;
 mod payload_paths;
 mod quorum;

@@ -1,7 +1,5 @@
 //! The ledger as processes: four replicas, one of which is killed, and clients that receive typed refusals.
 
-use clap::Parser;
-use quorate_operator::level::LevelCommand;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -65,7 +63,6 @@ fn a_ledger_survives_the_loss_of_a_replica() {
     }
     assert_eq!(eventually(&["deposit", path(&net), "ada", "100"]), "100 after this entry");
     assert_eq!(eventually(&["transfer", path(&net), "ada", "bob", "30"]), "30 after this entry");
-    raises_its_level(&net);
     replicas.children[0].kill().expect("it runs");
     assert_eq!(eventually(&["deposit", path(&net), "bob", "1"]), "31 after this entry");
     let refused = ledger(&["transfer", path(&net), "ada", "bob", "71"]);
@@ -78,32 +75,4 @@ fn a_ledger_survives_the_loss_of_a_replica() {
     let in_time = (SystemTime::now() + HANG).duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis();
     assert_eq!(eventually(&["transfer", path(&net), "ada", "bob", "1", &in_time.to_string()]), "32 after this entry");
     assert_eq!(eventually(&["balance", path(&net), "ada"]), "69");
-}
-
-#[derive(Parser)]
-struct Operator {
-    #[command(subcommand)]
-    command: LevelCommand,
-}
-
-/// Calls the operators' command `level`, which is not part of this program.
-fn level(arguments: &[&str]) -> Result<(), String> {
-    let call = Operator::try_parse_from([&["operator"], arguments].concat()).expect("the call is right");
-    quorate_operator::level::run(&call.command).map_err(|error| error.to_string())
-}
-
-/// The replicas change their behaviour once all of them have agreed to.
-fn raises_its_level(net: &Path) {
-    let to_herself = ["transfer", path(net), "ada", "ada", "5"];
-    assert_eq!(eventually(&to_herself), "70 after this entry");
-    level(&["raise", "--dir", path(net), "--to", "1", "--check"]).expect("all replicas support it");
-    let why = level(&["raise", "--dir", path(net), "--to", "2"]).expect_err("no replica supports it");
-    assert!(why.contains("replica 3 supports levels up to 1"), "{why}");
-    let home = net.join("replica-0");
-    level(&["sign", "--dir", path(&home), "--to", "1"]).expect("a replica signs for its operator");
-    level(&["raise", "--dir", path(net), "--to", "1"]).expect("all replicas sign");
-    level(&["raise", "--dir", path(net), "--to", "1"]).expect("it is active already");
-    let refused = ledger(&to_herself);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && text.contains("both accounts are the same"), "{text}");
 }

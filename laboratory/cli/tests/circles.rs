@@ -299,6 +299,7 @@ const LAYERS: [Layers; 5] = [
             "spec",
             "signatures",
             "keys",
+            "levels",
             "clients",
             "node",
             "world",

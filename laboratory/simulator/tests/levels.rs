@@ -22,7 +22,7 @@ fn raised(mut spec: SimSpec, seed: u64, faults: Vec<FaultSpec>) -> SimReport {
 #[test]
 fn all_replicas_switch_at_one_height_under_load_with_restarts() {
     for protocol in PROTOCOLS {
-        for (seed, leaves) in (1..).zip([Leaves::Written, Leaves::Flushed, Leaves::Torn, Leaves::Nothing]) {
+        for (seed, leaves) in (1..).zip([Leaves::Stopped, Leaves::Written, Leaves::Flushed, Leaves::Torn]) {
             let case = format!("{protocol}, {leaves}");
             // One replica is away when the change is ordered, and one restarts before the level is active.
             let faults = vec![
