@@ -5,6 +5,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
     ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind, genesis_differences,
 };
+use quorate_crypto::key_file::located;
 use quorate_hosting::{SharedSettings, client_terms, shared_settings};
 use quorate_network::transports::{Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_MACS;
@@ -46,12 +47,12 @@ shared_settings! {
         /// The replicas' protocol.
         pub protocol: ProtocolKind,
         /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
-        /// `quorate keys generate` write. Absent: a new key for each run.
+        /// `quorate keys generate` write, or `credential:NAME` for a systemd credential. Absent: a new key for each run.
         #[schemars(example = CLIENT_KEY_FILE)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub key_file: Option<PathBuf>,
-        /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory.
-        /// Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+        /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory, or
+        /// `credential:NAME`. Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
         #[schemars(example = &"passphrase")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub passphrase_file: Option<PathBuf>,
@@ -128,8 +129,8 @@ impl ClientConfig {
         file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(failed)?;
         let mut config = ClientConfig::parse(&text, path)?;
         let home = path.parent().unwrap_or(Path::new(""));
-        config.key_file = config.key_file.map(|file| home.join(file));
-        config.passphrase_file = config.passphrase_file.map(|file| home.join(file));
+        config.key_file = config.key_file.map(|file| located(home, &file));
+        config.passphrase_file = config.passphrase_file.map(|file| located(home, &file));
         Ok(config)
     }
 

@@ -31,7 +31,7 @@ pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectErro
     let cluster = ClusterId::from_name(&config.cluster);
     match (&config.key_file, config.client_authentication) {
         (Some(path), ClientAuthentication::Ed25519) => {
-            let passphrases = Passphrases { file: config.passphrase_file.clone() };
+            let passphrases = Passphrases { file: config.passphrase_file.clone(), command: None };
             Ok(key_file::client::read(path, &cluster, &passphrases)?.identity()?)
         }
         (_, ClientAuthentication::Mac) => {

@@ -21,11 +21,15 @@
 //! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
 //! of every member, so a replica cannot migrate alone.
 //!
+//! The text may also be a systemd credential or the output of a command: see [`KeySource`].
+//!
 //! For client key files see [`client`]. Every key file may be encrypted with a passphrase: see [`vault`].
 
 mod access;
 mod age;
 pub mod client;
+mod command;
+mod credential;
 mod fields;
 mod file;
 pub mod passphrase;
@@ -36,9 +40,12 @@ use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::scheme::SchemeKind;
 pub use access::is_open_to_others;
 pub use age::AgeFault;
+pub use command::{CommandFault, SecretCommand};
+pub use credential::{CREDENTIAL_PREFIX, CredentialFault, located};
 use fields::{Fields, Form, Text};
 use passphrase::{PassphraseFault, Passphrases};
 use quorate_types::{ClusterId, ReplicaId};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -57,20 +64,47 @@ const FORM: Form = Form {
     fields: &["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]],
 };
 
+/// Source of a replica's private keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeySource {
+    /// A file that only its owner can read, or `credential:NAME`.
+    File(PathBuf),
+    /// A command that writes the text of a key file.
+    Command(SecretCommand),
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeySource::File(path) => write!(f, "private key file {}", path.display()),
+            KeySource::Command(command) => write!(f, "private key of `{}` ({})", command.key, command.program()),
+        }
+    }
+}
+
 /// Reason why a key file cannot be written or used.
 #[derive(Debug, Error)]
-#[error("private key file {}: {fault}", path.display())]
+#[error("{place}: {fault}")]
 pub struct KeyFileError {
-    pub path: PathBuf,
+    pub place: KeySource,
     pub fault: KeyFileFault,
 }
 
 impl KeyFileError {
+    fn at(path: &Path, fault: KeyFileFault) -> KeyFileError {
+        KeyFileError { place: KeySource::File(path.to_owned()), fault }
+    }
+
     /// Returns whether the named file is at fault, rather than the disk or the system.
     pub fn is_wrong_call(&self) -> bool {
         match &self.fault {
             KeyFileFault::Io(_, error) => quorate_types::files::is_named_wrongly(error),
             KeyFileFault::System(_) => false,
+            // It may reach its service later.
+            KeyFileFault::Command(fault) => matches!(fault, CommandFault::Start(_) | CommandFault::TooLong(_)),
+            KeyFileFault::Passphrase(PassphraseFault::Command { fault, .. }) => {
+                matches!(fault, CommandFault::Start(_) | CommandFault::TooLong(_))
+            }
             _ => true,
         }
     }
@@ -82,6 +116,10 @@ pub enum KeyFileFault {
     /// Overwriting it would lose its keys.
     #[error("it exists already; help: move it away if its keys are no longer needed")]
     Exists,
+    #[error(transparent)]
+    Credential(#[from] CredentialFault),
+    #[error(transparent)]
+    Command(#[from] CommandFault),
     /// The failed operation, and the cause.
     #[error("cannot {0} it: {1}; help: {help}", help = help_with(.0, .1))]
     Io(&'static str, #[source] io::Error),
@@ -168,9 +206,26 @@ pub fn read(
     replica: ReplicaId,
     passphrases: &Passphrases,
 ) -> Result<ReplicaKeys, KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let text = file::read(path, passphrases).map_err(fail)?;
-    parse(&text, kind, cluster, replica).map_err(fail)
+    read_from(&KeySource::File(path.to_owned()), kind, cluster, replica, passphrases)
+}
+
+/// Does the same with the text of any source.
+///
+/// # Errors
+/// The errors of [`read`], and an error if a command fails.
+pub fn read_from(
+    source: &KeySource,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    passphrases: &Passphrases,
+) -> Result<ReplicaKeys, KeyFileError> {
+    let fail = |fault| KeyFileError { place: source.clone(), fault };
+    let text = match source {
+        KeySource::File(path) => file::read(path, passphrases),
+        KeySource::Command(command) => file::read_from(command, passphrases),
+    };
+    parse(&text.map_err(fail)?, kind, cluster, replica).map_err(fail)
 }
 
 fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Text {

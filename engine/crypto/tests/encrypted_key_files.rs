@@ -36,7 +36,7 @@ impl Directory {
     }
 
     fn passphrases(&self, text: &str) -> Passphrases {
-        Passphrases { file: Some(self.file("passphrase", text.as_bytes())) }
+        Passphrases { file: Some(self.file("passphrase", text.as_bytes())), command: None }
     }
 }
 
@@ -143,7 +143,7 @@ fn a_passphrase_file_is_private_and_has_one_line() {
     let open = directory.passphrases("a line");
     fs::set_permissions(open.file.as_ref().unwrap(), fs::Permissions::from_mode(0o640)).unwrap();
     assert!(why(client::read(&path, &cluster(), &open)).contains("(mode 640); help: `chmod 600 "));
-    let absent = Passphrases { file: Some(directory.path("absent")) };
+    let absent = Passphrases { file: Some(directory.path("absent")), command: None };
     assert!(why(client::read(&path, &cluster(), &absent)).contains("cannot be read"));
 }
 

@@ -17,6 +17,7 @@ mod mac_vectors;
 mod macs;
 mod pairs;
 mod replies;
+mod secret_commands;
 mod tasks;
 mod vectors;
 mod verdicts;

@@ -11,6 +11,8 @@ use crate::reproduction::Reproduction;
 use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::key_file::passphrase::Passphrases;
+use quorate_crypto::key_file::{KeySource, SecretCommand, located};
 use quorate_crypto::{Authentication, ClientAuthentication, IDENTITY_SCHEME, SchemeKind, genesis_differences};
 use quorate_hosting::{SharedSettings, shared_settings};
 use quorate_network::transports::{LinkConfig, LinkProfile, TcpConfig, Wire, WireSettings};
@@ -25,11 +27,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Name of the file with the [`NodeConfig`] in a replica's directory.
 pub const CONFIG_FILE: &str = "config.toml";
 /// Default of `key_file`.
 pub const KEY_FILE: &str = "private.key";
+/// Default of `secret_command_timeout_ms`.
+pub const DEFAULT_SECRET_COMMAND_TIMEOUT_MS: u64 = 10_000;
+/// Maximum of `secret_command_timeout_ms`: ten minutes.
+pub const MAX_SECRET_COMMAND_TIMEOUT_MS: u64 = 600_000;
 /// Maximum size of a configuration file; one with 256 members has about 50,000 bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Maximum length of a cluster's name.
@@ -74,13 +81,32 @@ shared_settings! {
         /// Maximum bytes of replies cached for clients that retry.
         #[serde(default = "default_reply_cache_bytes")]
         pub reply_cache_bytes: usize,
-        /// File of the private keys, relative to the configuration's directory.
+        /// File of the private keys, relative to the configuration's directory, or `credential:NAME` for a systemd
+        /// credential.
+        #[schemars(extend("x-with" = With::one("key_command", &["absent"])))]
         #[serde(default = "default_key_file")]
         pub key_file: PathBuf,
-        /// File whose first line is the passphrase of an encrypted `key_file`, relative to the configuration's
-        /// directory. Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+        /// Command that writes the text of a key file to its standard output, in place of `key_file`: the program and
+        /// its arguments. No shell runs it; it has the replica's environment and no input.
+        #[schemars(example = ["vault", "kv", "get", "-field=key", "secret/replica-0"])]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub key_command: Option<Vec<String>>,
+        /// File whose first line is the passphrase of an encrypted key file, relative to the configuration's directory,
+        /// or `credential:NAME`. Absent: `passphrase_command`, or else the environment variable `QUORATE_PASSPHRASE`,
+        /// or else the terminal.
+        #[schemars(extend("x-with" = With::one("passphrase_command", &["absent"])))]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub passphrase_file: Option<PathBuf>,
+        /// Command whose first line of output is the passphrase of an encrypted key file, run like `key_command`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub passphrase_command: Option<Vec<String>>,
+        /// Maximum duration of `key_command` and of `passphrase_command`, in milliseconds; then the command is killed,
+        /// and the replica does not start.
+        #[schemars(range(min = 1, max = MAX_SECRET_COMMAND_TIMEOUT_MS))]
+        #[schemars(extend("x-with" = With::other("key_command", &["absent"])
+            .or(With::other("passphrase_command", &["absent"]))))]
+        #[serde(default = "default_secret_command_timeout_ms")]
+        pub secret_command_timeout_ms: u64,
         /// Minimum levels to log, by target, as for `--log-level`, which overrides them until SIGHUP. Absent: the flag, or
         /// `info`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +173,10 @@ fn default_key_file() -> PathBuf {
     KEY_FILE.into()
 }
 
+fn default_secret_command_timeout_ms() -> u64 {
+    DEFAULT_SECRET_COMMAND_TIMEOUT_MS
+}
+
 impl NodeConfig {
     /// Returns the defaults for replica 0 of a cluster without members: the template for
     /// [`generate`](crate::testnet::generate).
@@ -195,6 +225,12 @@ impl NodeConfig {
         }
         if self.key_file.as_os_str().is_empty() {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
+        }
+        for (key, command) in [("key_command", &self.key_command), ("passphrase_command", &self.passphrase_command)] {
+            if command.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
+                let help = "leave it out, or write a list of a program and its arguments";
+                return fault(Place::key(key), "names no program".into(), help);
+            }
         }
         settings::check_ranges(self).map_err(|fault| fault.at(Place::of))?;
         self.validate_members()?;
@@ -272,6 +308,26 @@ impl NodeConfig {
         return self.reproduction.copies.any();
         #[cfg(not(feature = "laboratory"))]
         false
+    }
+
+    /// Returns the source of the private keys, for a configuration in `home`.
+    pub fn key_source(&self, home: &Path) -> KeySource {
+        match &self.key_command {
+            Some(words) => KeySource::Command(self.secret_command("key_command", words)),
+            None => KeySource::File(located(home, &self.key_file)),
+        }
+    }
+
+    /// Returns the sources of the passphrase of an encrypted key file, for a configuration in `home`.
+    pub fn passphrases(&self, home: &Path) -> Passphrases {
+        Passphrases {
+            file: self.passphrase_file.as_ref().map(|file| located(home, file)),
+            command: self.passphrase_command.as_ref().map(|words| self.secret_command("passphrase_command", words)),
+        }
+    }
+
+    fn secret_command(&self, key: &'static str, words: &[String]) -> SecretCommand {
+        SecretCommand { key, words: words.to_vec(), timeout: Duration::from_millis(self.secret_command_timeout_ms) }
     }
 
     /// Returns the scheme with the way of verification that `[reproduction]` sets.

@@ -11,7 +11,7 @@ use crate::memory::Returning;
 use crate::observer::{NodeEvent, Observer};
 use crate::reload::Reloader;
 use crate::testnet::replica_directory;
-use quorate_crypto::key_file::{self, passphrase::Passphrases};
+use quorate_crypto::key_file;
 use quorate_storage::CpuAccount;
 use quorate_types::{ClusterId, ReplicaId, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,9 +26,8 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     }
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
-    let passphrases = Passphrases { file: config.passphrase_file.as_ref().map(|file| directory.join(file)) };
-    let path = directory.join(&config.key_file);
-    let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &passphrases)?;
+    let (source, passphrases) = (config.key_source(directory), config.passphrases(directory));
+    let keys = key_file::read_from(&source, config.scheme, &cluster, config.replica, &passphrases)?;
     descriptors::check(&config)?;
     config.warnings().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::ConfigWarning(fault)));
     let _all_counts = CpuAccount::of_process().lend();

@@ -90,7 +90,7 @@ enum Owner {
 /// If a file or a passphrase is unusable.
 pub fn run(arguments: KeysArgs) -> Outcome {
     keep_memory_secret()?;
-    let passphrases = Passphrases { file: arguments.passphrase_file };
+    let passphrases = Passphrases { file: arguments.passphrase_file, command: None };
     match arguments.command {
         KeysCommand::Generate { owner, cluster, out, encrypt } => {
             generate(owner, &ClusterId::from_name(&cluster), &out)?;

@@ -21,6 +21,7 @@ mod monitoring;
 mod releases;
 mod reload;
 mod rolling;
+mod secrets;
 mod skew;
 mod standstill;
 mod switches;

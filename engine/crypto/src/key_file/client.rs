@@ -87,7 +87,7 @@ pub fn write(path: &Path, keys: &ClientKeys) -> Result<(), KeyFileError> {
 /// [`KeyFileError`] if other users can access the file, it is damaged, it cannot be decrypted, or it
 /// belongs to another cluster.
 pub fn read(path: &Path, cluster: &ClusterId, passphrases: &Passphrases) -> Result<ClientKeys, KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let text = file::read(path, passphrases).map_err(fail)?;
     let keys = parse(&text).map_err(fail)?;
     if keys.cluster != *cluster {
@@ -112,7 +112,7 @@ pub fn write_certifier(path: &Path, cluster: &ClusterId, key: &KeyPair) -> Resul
 /// # Errors
 /// [`KeyFileError`] if other users can access the file, it is damaged, or it cannot be decrypted.
 pub fn read_certifier(path: &Path, passphrases: &Passphrases) -> Result<(ClusterId, KeyPair), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let text = file::read(path, passphrases).map_err(fail)?;
     parse_certifier(&text).map_err(fail)
 }

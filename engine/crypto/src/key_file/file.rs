@@ -1,6 +1,8 @@
 //! Files that only their owner can read.
 
 use super::access::is_open;
+use super::command::SecretCommand;
+use super::credential;
 use super::fields::Text;
 use super::passphrase::Passphrases;
 use super::{KeyFileError, KeyFileFault, MAX_KEY_FILE_BYTES, age};
@@ -20,7 +22,7 @@ pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
 }
 
 fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
@@ -47,13 +49,19 @@ pub(super) fn read_to_replace(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFile
 
 /// Replaces a file atomically: a crash leaves the old or the new content.
 pub(super) fn replace(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
-    let fail = |error| KeyFileError { path: path.to_owned(), fault: KeyFileFault::Io("replace", error) };
+    let fail = |error| KeyFileError::at(path, KeyFileFault::Io("replace", error));
     quorate_types::files::replace(path, contents, MODE).map_err(fail)
 }
 
-/// Reads the text of a file that only its owner can access, and decrypts it if it is encrypted.
+/// Reads the text of a file or credential that only its owner can access, and decrypts it if it is encrypted.
 pub(super) fn read(path: &Path, passphrases: &Passphrases) -> Result<Zeroizing<String>, KeyFileFault> {
-    text_of(read_bytes(path)?, path, passphrases)
+    text_of(read_bytes(&credential::resolve(path)?)?, path, passphrases)
+}
+
+/// Returns the text that a command writes, and decrypts it if it is encrypted.
+pub(super) fn read_from(command: &SecretCommand, passphrases: &Passphrases) -> Result<Zeroizing<String>, KeyFileFault> {
+    let bytes = check_length(command.output(MAX_BYTES)?)?;
+    text_of(bytes, Path::new(command.key), passphrases)
 }
 
 /// Reads the bytes of a file that only its owner can access.
@@ -70,11 +78,12 @@ pub(super) fn read_bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault
     // Never reallocates, so no copy of the secrets stays behind in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 64));
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| KeyFileFault::Io("read", error))?;
+    check_length(bytes)
+}
+
+fn check_length(bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
     let most = if age::is_age(&bytes) { MAX_BYTES } else { MAX_KEY_FILE_BYTES };
-    if bytes.len() > most {
-        return Err(KeyFileFault::TooLong);
-    }
-    Ok(bytes)
+    if bytes.len() > most { Err(KeyFileFault::TooLong) } else { Ok(bytes) }
 }
 
 /// Returns the text in these bytes of a file, decrypted if necessary.

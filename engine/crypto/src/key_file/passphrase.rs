@@ -1,6 +1,9 @@
-//! Passphrases of encrypted key files: from a file, an environment variable or the terminal, never from an argument.
+//! Passphrases of encrypted key files: from a file, a command, an environment variable or the terminal, never from an
+//! argument.
 
 use super::access::is_open;
+use super::command::{CommandFault, SecretCommand};
+use super::credential::{CredentialFault, resolve};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::AsRawFd;
@@ -18,9 +21,11 @@ const TERMINAL: &str = "/dev/tty";
 /// Source of the passphrases of encrypted key files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Passphrases {
-    /// A file with a passphrase as its first line, which only its owner can read. `None`: [`PASSPHRASE_VARIABLE`], or
-    /// else the terminal if this process runs in the foreground.
+    /// A file with a passphrase as its first line, which only its owner can read, or `credential:NAME`.
     pub file: Option<PathBuf>,
+    /// A command whose first line of output is the passphrase, without a file. Without both: [`PASSPHRASE_VARIABLE`], or
+    /// else the terminal if this process runs in the foreground.
+    pub command: Option<SecretCommand>,
 }
 
 /// Reason why there is no passphrase.
@@ -31,6 +36,10 @@ pub enum PassphraseFault {
          {PASSPHRASE_VARIABLE}, or run the command in a terminal"
     )]
     Missing,
+    #[error("the passphrase file {}: {fault}", path.display())]
+    Credential { path: PathBuf, fault: CredentialFault },
+    #[error("the command of `passphrase_command` ({program}) has provided no passphrase: {fault}")]
+    Command { program: String, fault: CommandFault },
     #[error("the passphrase file {} cannot be read: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
     #[error("other users can access the passphrase file {path} (mode {mode:03o}); help: `chmod 600 {path}`",
@@ -72,6 +81,11 @@ impl Passphrases {
         if let Some(path) = &self.file {
             return read(path);
         }
+        if let Some(command) = &self.command {
+            let fail = |fault| PassphraseFault::Command { program: command.program().to_owned(), fault };
+            let output = command.output(MAX_PASSPHRASE_BYTES + 2).map_err(fail)?;
+            return first_line(&output[..], || format!("`{}`", command.key), PassphraseFault::Terminal);
+        }
         match std::env::var(PASSPHRASE_VARIABLE).map(Zeroizing::new) {
             Ok(text) => check(text, || PASSPHRASE_VARIABLE.to_owned()),
             Err(std::env::VarError::NotUnicode(_)) => Err(PassphraseFault::Unusable(PASSPHRASE_VARIABLE.to_owned())),
@@ -88,6 +102,7 @@ fn check(text: Zeroizing<String>, place: impl Fn() -> String) -> Result<Zeroizin
 }
 
 fn read(path: &Path) -> Result<Zeroizing<String>, PassphraseFault> {
+    let path = &*resolve(path).map_err(|fault| PassphraseFault::Credential { path: path.to_owned(), fault })?;
     let fail = |error| PassphraseFault::File { path: path.to_owned(), error };
     // Checked first, because opening a pipe would wait for a writer.
     let about = fs::metadata(path).map_err(fail)?;

@@ -24,7 +24,7 @@ pub struct Description {
 /// # Errors
 /// [`KeyFileError`] if other users can access the file, it is damaged, or it cannot be decrypted.
 pub fn describe(path: &Path, passphrases: &Passphrases) -> Result<Description, KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let bytes = file::read_bytes(path).map_err(fail)?;
     let is_encrypted = age::is_age(&bytes);
     let text = file::text_of(bytes, path, passphrases).map_err(fail)?;
@@ -38,7 +38,7 @@ pub fn describe(path: &Path, passphrases: &Passphrases) -> Result<Description, K
 /// # Errors
 /// [`KeyFileError`] if it is no key file, is encrypted already, has several hard links, or cannot be replaced.
 pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let bytes = file::read_to_replace(path).map_err(fail)?;
     if age::is_age(&bytes) {
         return Err(fail(KeyFileFault::AlreadyEncrypted));
@@ -54,7 +54,7 @@ pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileErro
 /// # Errors
 /// [`KeyFileError`] if it is not encrypted, cannot be decrypted, has several hard links, or cannot be replaced.
 pub fn decrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let bytes = file::read_to_replace(path).map_err(fail)?;
     if !age::is_age(&bytes) {
         return Err(fail(KeyFileFault::NotEncrypted));
@@ -74,7 +74,7 @@ pub fn add_certificate(
     certify: impl FnOnce(&mut client::ClientKeys) -> Result<(), KeyFileFault>,
     passphrases: &Passphrases,
 ) -> Result<(), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let fail = |fault| KeyFileError::at(path, fault);
     let bytes = file::read_to_replace(path).map_err(fail)?;
     let passphrase = match age::is_age(&bytes) {
         true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
