@@ -2,10 +2,10 @@
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::key_file::located;
 use quorate_crypto::{
     ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind, genesis_differences,
 };
-use quorate_crypto::key_file::located;
 use quorate_hosting::{SharedSettings, client_terms, shared_settings};
 use quorate_network::transports::{Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_MACS;
@@ -47,7 +47,8 @@ shared_settings! {
         /// The replicas' protocol.
         pub protocol: ProtocolKind,
         /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
-        /// `quorate keys generate` write, or `credential:NAME` for a systemd credential. Absent: a new key for each run.
+        /// `quorate keys generate` write, or `credential:NAME` for a systemd credential. Absent: a new key for each
+        /// run.
         #[schemars(example = CLIENT_KEY_FILE)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub key_file: Option<PathBuf>,

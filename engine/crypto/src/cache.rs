@@ -4,6 +4,7 @@ use bytes::Bytes;
 use quorate_types::{Digest, Hasher, tags};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::hash::BuildHasherDefault;
 
 quorate_types::choice!(
@@ -100,16 +101,29 @@ impl SignatureCache {
 
     /// Returns the signature of a statement from the cache, or calls `sign` and caches its result.
     pub fn get_or_sign(&mut self, statement: &[u8], sign: impl FnOnce() -> Bytes) -> Bytes {
+        let Ok(signature) = self.get_or_try_sign(statement, || Ok::<_, Infallible>(sign()));
+        signature
+    }
+
+    /// Does the same with a function that may fail. Failures are not cached.
+    ///
+    /// # Errors
+    /// The error of `sign`.
+    pub fn get_or_try_sign<E>(
+        &mut self,
+        statement: &[u8],
+        sign: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
         let mut hasher = Hasher::new(tags::SIGNED);
         hasher.update(statement);
         let fingerprint = hasher.finish();
         if let Some(kept) = self.signatures.values.get(&fingerprint) {
-            return kept.clone();
+            return Ok(kept.clone());
         }
+        let signature = sign()?;
         self.made += 1;
-        let signature = sign();
         self.signatures.insert(fingerprint, signature.clone());
-        signature
+        Ok(signature)
     }
 
     /// Number of signatures created, excluding cache hits.

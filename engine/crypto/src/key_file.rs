@@ -15,8 +15,9 @@
 //! voting_secret_key = hexadecimal digits in the scheme's encoding; for Ed25519 as above
 //! ```
 //!
-//! The last two lines are missing in the scheme `none`. The public keys serve to detect damage, and for copying to the
-//! committee's configuration.
+//! The last two lines are missing in the scheme `none`, and if a signer holds the voting key. The signer's file lacks
+//! the two lines before them instead. The public keys serve to detect damage, and for copying to the committee's
+//! configuration.
 //!
 //! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
 //! of every member, so a replica cannot migrate alone.
@@ -37,6 +38,7 @@ pub mod vault;
 
 use crate::error::CryptoError;
 use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
+use crate::key_pair::KeyPair;
 use crate::scheme::SchemeKind;
 pub use access::is_open_to_others;
 pub use age::AgeFault;
@@ -86,13 +88,14 @@ impl fmt::Display for KeySource {
 #[derive(Debug, Error)]
 #[error("{place}: {fault}")]
 pub struct KeyFileError {
-    pub place: KeySource,
+    /// The [`KeySource`], in words.
+    pub place: String,
     pub fault: KeyFileFault,
 }
 
 impl KeyFileError {
     fn at(path: &Path, fault: KeyFileFault) -> KeyFileError {
-        KeyFileError { place: KeySource::File(path.to_owned()), fault }
+        KeyFileError { place: KeySource::File(path.to_owned()).to_string(), fault }
     }
 
     /// Returns whether the named file is at fault, rather than the disk or the system.
@@ -149,6 +152,16 @@ pub enum KeyFileFault {
     Missing(&'static str),
     #[error("it is not text, so it is not a key file; help: restore it from a backup, or correct `key_file`")]
     NotText,
+    #[error(
+        "it has no voting key, which a signer may have; help: set `socket` in [signer], or restore the file that has both \
+         keys from a backup"
+    )]
+    NoVotingKey,
+    #[error(
+        "it has the voting key, which only the signer should have; help: `signer init` moves it to the signer's \
+         directory; if it did, remove the lines `voting_public_key` and `voting_secret_key` here"
+    )]
+    HasVotingKey,
     #[error("it is encrypted already; help: decrypt it first to change the passphrase")]
     AlreadyEncrypted,
     #[error("it is not encrypted")]
@@ -191,7 +204,8 @@ fn help_with(operation: &str, error: &io::Error) -> &'static str {
 /// # Errors
 /// [`KeyFileError`] if the file exists or cannot be written. An incomplete file is removed.
 pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Result<(), KeyFileError> {
-    file::write(path, &render(cluster, replica, keys))
+    let ReplicaKeys { identity, voting } = keys;
+    file::write(path, &render(cluster, replica, voting.kind(), Some(identity), Some(voting)))
 }
 
 /// Reads the private keys of one replica of one cluster.
@@ -220,32 +234,101 @@ pub fn read_from(
     replica: ReplicaId,
     passphrases: &Passphrases,
 ) -> Result<ReplicaKeys, KeyFileError> {
-    let fail = |fault| KeyFileError { place: source.clone(), fault };
-    let text = match source {
-        KeySource::File(path) => file::read(path, passphrases),
-        KeySource::Command(command) => file::read_from(command, passphrases),
-    };
-    parse(&text.map_err(fail)?, kind, cluster, replica).map_err(fail)
+    parse(source, kind, cluster, replica, passphrases, |fields| {
+        if kind.profile().public_key_bytes > 0 && !fields.has(VOTING[0]) && !fields.has(VOTING[1]) {
+            return Err(KeyFileFault::NoVotingKey);
+        }
+        Ok(ReplicaKeys { identity: fields.key(IDENTITY_SCHEME, IDENTITY)?, voting: fields.key(kind, VOTING)? })
+    })
 }
 
-fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Text {
-    let mut text = Text::new(&FORM, "Anyone who reads this file can sign as this replica.");
-    text.put("scheme", keys.voting.kind().name());
+/// Reads the private identity key of a replica whose voting key is in a signer.
+///
+/// # Errors
+/// The errors of [`read_from`], and an error if the text also has the voting key.
+pub fn read_identity(
+    source: &KeySource,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    passphrases: &Passphrases,
+) -> Result<KeyPair, KeyFileError> {
+    parse(source, kind, cluster, replica, passphrases, |fields| match fields.has(VOTING[1]) {
+        true => Err(KeyFileFault::HasVotingKey),
+        false => fields.key(IDENTITY_SCHEME, IDENTITY),
+    })
+}
+
+/// Reads a replica's private voting key, for its signer.
+///
+/// # Errors
+/// The errors of [`read_from`].
+pub fn read_voting(
+    source: &KeySource,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    passphrases: &Passphrases,
+) -> Result<KeyPair, KeyFileError> {
+    parse(source, kind, cluster, replica, passphrases, |fields| fields.key(kind, VOTING))
+}
+
+/// Renders the keys that a file has: both, or one if a signer has the other.
+fn render(
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    scheme: SchemeKind,
+    identity: Option<&KeyPair>,
+    voting: Option<&KeyPair>,
+) -> Text {
+    let mut text = Text::new(
+        &FORM,
+        match (identity, voting) {
+            (Some(_), None) => "Anyone who reads this file can connect as this replica. Its signer has the voting key.",
+            (None, Some(_)) => "Anyone who reads this file can vote as this replica.",
+            _ => "Anyone who reads this file can sign as this replica.",
+        },
+    );
+    text.put("scheme", scheme.name());
     text.put("cluster", &cluster.0.to_hex());
     text.put("replica", &replica.to_string());
-    for (names, key) in [(IDENTITY, &keys.identity), (VOTING, &keys.voting)] {
-        text.put_key(names, key);
+    for (names, key) in [(IDENTITY, identity), (VOTING, voting)] {
+        key.into_iter().for_each(|key| text.put_key(names, key));
     }
     text
 }
 
-fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
+/// Reads the text of one replica of one cluster, and takes keys from it.
+fn parse<T>(
+    source: &KeySource,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    passphrases: &Passphrases,
+    take: impl FnOnce(&Fields<'_>) -> Result<T, KeyFileFault>,
+) -> Result<T, KeyFileError> {
+    let fail = |fault| KeyFileError { place: source.to_string(), fault };
+    let text = match source {
+        KeySource::File(path) => file::read(path, passphrases),
+        KeySource::Command(command) => file::read_from(command, passphrases),
+    };
+    let text = text.map_err(fail)?;
+    let fields = checked(&text, kind, cluster, replica).map_err(fail)?;
+    take(&fields).map_err(fail)
+}
+
+fn checked<'a>(
+    text: &'a str,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+) -> Result<Fields<'a>, KeyFileFault> {
     let fields = Fields::read(text, &FORM)?;
     // The expected scheme may be an unlisted one.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
     let scheme = fields.get("scheme", "names no signature scheme", named)?;
     let found = fields.cluster()?;
-    let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
+    let owner = fields.replica()?;
     if found != *cluster {
         return Err(KeyFileFault::Cluster { expected: *cluster, found });
     }
@@ -255,5 +338,5 @@ fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) 
     if scheme != kind {
         return Err(KeyFileFault::Scheme { expected: kind, found: scheme });
     }
-    Ok(ReplicaKeys { identity: fields.key(IDENTITY_SCHEME, IDENTITY)?, voting: fields.key(kind, VOTING)? })
+    Ok(fields)
 }

@@ -98,6 +98,28 @@ impl KeyPair {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         self.private_key.encode()
     }
+
+    /// Stands for a key pair whose private key is in another process, which signs. It panics if it has to sign itself.
+    pub fn held_elsewhere(kind: SchemeKind, public_key: Bytes) -> KeyPair {
+        KeyPair::new(kind, Box::new(HeldElsewhere(public_key)))
+    }
+}
+
+/// A private key in another process.
+struct HeldElsewhere(Bytes);
+
+impl PrivateKey for HeldElsewhere {
+    fn public_key(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn sign(&self, _message: &[u8]) -> Bytes {
+        panic!("another process holds the private key")
+    }
+
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        panic!("another process holds the private key")
+    }
 }
 
 impl fmt::Debug for KeyPair {

@@ -77,8 +77,13 @@ fn an_unusable_command_is_an_error_that_shows_no_output() {
     const SECRET: &str = "secret-5c1e";
     let short = Duration::from_millis(50);
     let cases = [
-        (format!("echo {SECRET}; echo no service >&2; exit 3"), LONG, false, "exit status: 3 and wrote to its standard \
-            error: no service; help: run it by hand"),
+        (
+            format!("echo {SECRET}; echo no service >&2; exit 3"),
+            LONG,
+            false,
+            "exit status: 3 and wrote to its standard \
+            error: no service; help: run it by hand",
+        ),
         (format!("echo {SECRET}; kill -9 $$"), LONG, false, "it ended with signal: 9 (SIGKILL)"),
         (format!("echo {SECRET}; sleep 1000 & sleep 1000"), short, false, "it took longer than 50 ms and was killed"),
         (format!("echo {SECRET}; exec >&- 2>&-; sleep 1000"), short, false, "it took longer than 50 ms and was killed"),
@@ -97,7 +102,10 @@ fn an_unusable_command_is_an_error_that_shows_no_output() {
 
 #[test]
 fn standard_error_is_shown_in_part_and_cannot_act_on_a_terminal() {
-    let (error, _) = failure(r"printf '\033[31mred\n' >&2; i=0; while [ $i -lt 9000 ]; do echo filler >&2; i=$((i+1)); done; false", LONG);
+    let (error, _) = failure(
+        r"printf '\033[31mred\n' >&2; i=0; while [ $i -lt 9000 ]; do echo filler >&2; i=$((i+1)); done; false",
+        LONG,
+    );
     assert!(error.contains("\\u{1b}[31mred\\nfiller") && !error.contains('\x1b'), "{error}");
     assert!(error.len() < 4_000, "{} bytes", error.len());
 }

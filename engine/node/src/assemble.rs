@@ -16,6 +16,7 @@ use crate::observer::{NodeEvent, Observer};
 use crate::recording;
 use crate::reload::Reloads;
 use crate::reply_sender::ReplySender;
+use crate::signer::{Principal, RemoteSigner};
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor, Parallelism};
@@ -39,7 +40,7 @@ use std::net::TcpListener;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A replica that is ready to run, with its handles for other threads.
 pub(crate) struct Assembled {
@@ -112,6 +113,7 @@ pub(crate) fn assemble(
     let Opened { journal, memory, mark, directory, finding } =
         durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
     let transport = transport(config, &committee, attachment, identity_key.clone(), identities.clone())?;
+    let signer = signer(config, &committee, home)?;
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
@@ -141,6 +143,7 @@ pub(crate) fn assemble(
         transport,
         wakeup,
         crypto,
+        signer,
         stages: config.threads(cores()),
         journal,
         mark,
@@ -160,6 +163,17 @@ pub(crate) fn assemble(
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, requests };
     let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker, monitoring, reloads })
+}
+
+/// Connects to the process that signs this replica's votes, if one is configured.
+fn signer(config: &NodeConfig, committee: &Committee, home: &Path) -> Result<Option<RemoteSigner>, NodeError> {
+    let Some(socket) = &config.signer.socket else { return Ok(None) };
+    let replica = config.replica;
+    let public_key = committee.members[replica.index()].voting_key.clone();
+    let timeout = Duration::from_millis(config.signer.timeout_ms);
+    let principal = Principal { epoch: committee.epoch, replica, public_key };
+    let signer = RemoteSigner::new(home.join(socket), timeout, principal);
+    signer.map(Some).map_err(|source| NodeError::RemoteSigner { replica, source })
 }
 
 /// Returns the attached transport, or one that listens.

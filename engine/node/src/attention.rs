@@ -92,6 +92,7 @@ impl<P: Protocol> Host<P> {
         }
         attention.extend(unsupported(devices.executor.level()));
         attention.extend(self.replica.parts().clock.disagreement_ms().map(clock));
+        attention.extend(devices.signer_status().and_then(|signer| signer.attention()));
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
         attention.extend(self.replica.lost_kept().map(lost_kept));
         attention.extend(voided(self.replica.parts().store.absence.executed()));

@@ -8,12 +8,15 @@ use crate::log_level::LogLevel;
 use crate::monitoring::MonitoringConfig;
 use crate::recording::RecordingConfig;
 use crate::reproduction::Reproduction;
+use crate::signer_config::SignerConfig;
 use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_crypto::key_file::{KeySource, SecretCommand, located};
-use quorate_crypto::{Authentication, ClientAuthentication, IDENTITY_SCHEME, SchemeKind, genesis_differences};
+use quorate_crypto::{
+    Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind, genesis_differences,
+};
 use quorate_hosting::{SharedSettings, shared_settings};
 use quorate_network::transports::{LinkConfig, LinkProfile, TcpConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
@@ -83,7 +86,6 @@ shared_settings! {
         pub reply_cache_bytes: usize,
         /// File of the private keys, relative to the configuration's directory, or `credential:NAME` for a systemd
         /// credential.
-        #[schemars(extend("x-with" = With::one("key_command", &["absent"])))]
         #[serde(default = "default_key_file")]
         pub key_file: PathBuf,
         /// Command that writes the text of a key file to its standard output, in place of `key_file`: the program and
@@ -94,7 +96,6 @@ shared_settings! {
         /// File whose first line is the passphrase of an encrypted key file, relative to the configuration's directory,
         /// or `credential:NAME`. Absent: `passphrase_command`, or else the environment variable `QUORATE_PASSPHRASE`,
         /// or else the terminal.
-        #[schemars(extend("x-with" = With::one("passphrase_command", &["absent"])))]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub passphrase_file: Option<PathBuf>,
         /// Command whose first line of output is the passphrase of an encrypted key file, run like `key_command`.
@@ -133,6 +134,9 @@ shared_settings! {
         /// The listener for monitors and supervisors; see [`MonitoringConfig`].
         #[serde(default, alias = "admin")]
         pub monitoring: MonitoringConfig,
+        /// Another process that signs the votes; see [`SignerConfig`].
+        #[serde(default)]
+        pub signer: SignerConfig,
         /// Which clients are served, and how much; see [`ClientRules`].
         #[serde(default)]
         pub clients: ClientRules,
@@ -232,6 +236,16 @@ impl NodeConfig {
                 return fault(Place::key(key), "names no program".into(), help);
             }
         }
+        let both = |key, other: &str| {
+            let what = format!("has no effect, because `{other}` is set");
+            fault(Place::key(key), what, "leave one of the two out")
+        };
+        if self.key_command.is_some() && self.key_file != default_key_file() {
+            return both("key_file", "key_command");
+        }
+        if self.passphrase_command.is_some() && self.passphrase_file.is_some() {
+            return both("passphrase_file", "passphrase_command");
+        }
         settings::check_ranges(self).map_err(|fault| fault.at(Place::of))?;
         self.validate_members()?;
         self.validate_listeners()?;
@@ -292,6 +306,31 @@ impl NodeConfig {
             Some(address) => Err(admin_fault(address)),
             None => Ok(()),
         }
+    }
+
+    /// Checks that all uses of the voting key are statements that a signer can judge.
+    fn validate_signer(&self) -> Result<(), ConfigFault> {
+        let Some(socket) = &self.signer.socket else { return Ok(()) };
+        let fault = |what: String, help: &str| {
+            Err(ConfigFault { place: Place::in_table("signer", "socket"), what, help: help.to_owned() })
+        };
+        let profile = self.scheme.profile();
+        if socket.as_os_str().is_empty() {
+            return fault("is empty".into(), "leave it out, or name the socket of a signer");
+        }
+        if !profile.unforgeable || !profile.has_public_keys_only() {
+            let what = format!("is set, but votes in the scheme {} have no signatures", self.scheme);
+            return fault(what, "leave it out, or set `scheme` to ed25519 in a new cluster");
+        }
+        if self.auth_profile.votes_by_mac() {
+            let what = format!("is set, but with `auth_profile` {} the identity key protects votes", self.auth_profile);
+            return fault(what, "leave it out, or set `auth_profile` to pk in a new cluster");
+        }
+        if self.reply_authentication == ReplyAuthentication::Signature {
+            let what = "is set, but the voting key also signs replies: `reply_authentication` is signature".to_owned();
+            return fault(what, "leave it out, or set `reply_authentication` to channel or mac");
+        }
+        Ok(())
     }
 
     /// Returns the table `[reproduction]`; its defaults in a program without that table.
@@ -382,6 +421,7 @@ impl NodeConfig {
         self.authentication()
             .check(protocol.name(), protocol.requires(), protocol.requires_of_votes())
             .map_err(|fault| fault.at(Place::key))?;
+        self.validate_signer()?;
         self.clients.validate(self.client_authentication)?;
         self.journal.validate(self.consensus.batch_bytes)?;
         let wire = self.wire();

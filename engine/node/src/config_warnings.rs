@@ -9,7 +9,10 @@ impl NodeConfig {
     /// Returns the inadvisable settings of a valid configuration, each with a better choice. Tests and measurements may
     /// need them; an operator rarely does.
     pub fn warnings(&self) -> Vec<ConfigFault> {
-        [self.unprotected(), self.unrepeated(), self.slower_than_views()].into_iter().flatten().collect()
+        [self.unprotected(), self.unrepeated(), self.slower_than_views(), self.unsigned_commits()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Unprotected links that leave the host.
@@ -27,6 +30,19 @@ impl NodeConfig {
                 member.address
             ),
             help: help.to_owned(),
+        })
+    }
+
+    /// A signer that does not see all votes.
+    fn unsigned_commits(&self) -> Option<ConfigFault> {
+        let protocol = self.consensus.protocol;
+        (self.signer.socket.is_some() && protocol.has_slots()).then(|| ConfigFault {
+            place: Place::in_table("signer", "socket"),
+            what: format!(
+                "is set, but {protocol} does not sign COMMIT: the signer prevents contradicting PREPAREs, view changes \
+                 and checkpoints only"
+            ),
+            help: "choose a protocol with views, such as jolteon, in a new cluster".to_owned(),
         })
     }
 

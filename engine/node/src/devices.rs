@@ -2,6 +2,7 @@
 //! answer on the replica's own thread. Slow work on the state runs on other threads, and so do the verification of
 //! signatures and the network if configured.
 
+mod signing;
 mod verification;
 
 use crate::alarms::Alarms;
@@ -13,6 +14,7 @@ use crate::laboratory::Fault;
 use crate::meters::Meters;
 use crate::network::{Network, Wakeup};
 use crate::observer::{NodeEvent, Observer};
+use crate::signer::RemoteSigner;
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
 use crate::verifiers::{Question, Verifiers};
@@ -41,6 +43,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use signing::Signing;
+
 /// Number of bytes after which records are flushed even if no message waits for them, as with records of commits.
 const UNHURRIED_BYTES: usize = 1 << 20;
 /// Size of the buffers in which consecutive messages, or records, are encoded.
@@ -60,6 +64,8 @@ pub(crate) struct Devices<M: Message> {
     pub epoch: EpochId,
     pub network: Network<M>,
     pub crypto: Crypto,
+    /// Another process that signs; `None` if `crypto` does.
+    signing: Option<Signing<M>>,
     /// Stages that have their own threads once the replica runs.
     stages: ReplicaStages,
     wakeup: Wakeup,
@@ -140,6 +146,7 @@ pub(crate) struct Fittings {
     /// Wakes the replica.
     pub wakeup: Wakeup,
     pub crypto: Crypto,
+    pub signer: Option<RemoteSigner>,
     /// Stages that have their own threads.
     pub stages: ReplicaStages,
     pub journal: Box<dyn Journal>,
@@ -171,6 +178,7 @@ impl<M: Message> Devices<M> {
             transport,
             wakeup,
             crypto,
+            signer,
             stages,
             mut journal,
             mark,
@@ -199,6 +207,7 @@ impl<M: Message> Devices<M> {
             epoch,
             network: Network::new(transport, wakeup.clone()),
             crypto,
+            signing: signer.map(Signing::new),
             stages,
             wakeup,
             verifiers: None,
@@ -511,7 +520,14 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {
+    fn send(&mut self, message: Outgoing<M>) {
+        match message.sign && self.signing.is_some() {
+            true => self.send_signed_elsewhere(message),
+            false => self.transmit(message),
+        }
+    }
+
+    fn transmit(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {
         let kind = message.kind();
         let _message = stages::message(kind, 1);
         if sign {

@@ -3,6 +3,7 @@
 use crate::config_file::{ConfigFault, ConfigFileError};
 use crate::initial_state::InitialStateError;
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
+use crate::signer::{RemoteFault, SignerError};
 use quorate_applications::{ApplicationPanic, ExecutionError, RestoreError, UnsupportedLevel};
 use quorate_consensus::Halt;
 use quorate_crypto::CryptoError;
@@ -156,6 +157,11 @@ pub enum NodeError {
         list(.differences))]
     OtherGenesis { replica: ReplicaId, source: Box<JournalError>, differences: Vec<Difference> },
     #[error(transparent)]
+    Signer(#[from] SignerError),
+    /// The process that should sign this replica's votes is another's.
+    #[error("replica {replica} does not start: its signer {source}")]
+    RemoteSigner { replica: ReplicaId, source: RemoteFault },
+    #[error(transparent)]
     InitialState(#[from] InitialStateError),
     #[error(transparent)]
     Transport(#[from] SetupError),
@@ -232,9 +238,12 @@ impl NodeError {
             Config, ConfigFile, Crypto, HostName, InitialState, Journal, KeyFile, NotEmpty, Place, PlaceTaken, Ports,
             PortsOf, Testnet,
         };
-        matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
+        matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
             || matches!(self, HostName(_) | InitialState(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
             || matches!(self, Journal { source: JournalError::NotADirectory { .. }, .. })
+            || matches!(self, KeyFile(error) if error.is_wrong_call())
+            || matches!(self, NodeError::Signer(error) if error.is_wrong_call())
+            || matches!(self, NodeError::RemoteSigner { .. })
             || matches!(self, Place { source, .. } if quorate_types::files::is_named_wrongly(source))
     }
 
@@ -244,6 +253,7 @@ impl NodeError {
             NodeError::Journal { source, .. } => source.is_disk_trouble(),
             NodeError::Host { source, .. } => source.is_disk_trouble(),
             NodeError::Recording(_) => true,
+            NodeError::Signer(error) => error.is_disk_trouble(),
             _ => false,
         }
     }

@@ -340,7 +340,8 @@ impl<P: Protocol> Host<P> {
             return Some(Duration::ZERO);
         }
         let delayed = self.wrapper.as_ref().and_then(|wrapper| wrapper.next());
-        wait_until(self.now, self.devices.alarms.next(), delayed)
+        let alarm = wait_until(self.now, self.devices.alarms.next(), delayed);
+        alarm.into_iter().chain(self.devices.signing_due()).min()
     }
 
     /// Passes one input to the replica, then performs its actions and everything that follows from them.
@@ -534,6 +535,7 @@ impl<P: Protocol> EventLoop for Host<P> {
     }
 
     fn settle_journal(&mut self) -> Result<(), HostError> {
+        self.devices.sign_waiting();
         self.devices.settle_journal()
     }
 }

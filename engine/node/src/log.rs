@@ -101,10 +101,17 @@ impl Observer for LogObserver {
             }
             Disagrees { .. } => emit!(ERROR, "network", replica, left_out, event),
             Evidence(_) => emit!(ERROR, "consensus", replica, left_out, event),
-            Misbehaving(_) | Hearsay(_) | Forgot | Abstains { .. } | TimedOut(_) | Voided { .. } => {
+            Misbehaving(_)
+            | Hearsay(_)
+            | Forgot
+            | SignerAway(_)
+            | SignerRefuses(_)
+            | Abstains { .. }
+            | TimedOut(_)
+            | Voided { .. } => {
                 emit!(WARN, "consensus", replica, left_out, event);
             }
-            TakesPart(_) => emit!(INFO, "consensus", replica, left_out, event),
+            TakesPart(_) | SignerBack { .. } => emit!(INFO, "consensus", replica, left_out, event),
             Journal(_) => emit!(WARN, "journal", replica, left_out, event),
             Restarted { .. } => emit!(INFO, "journal", replica, left_out, event),
             FetchesState { .. } | ReceivesState { .. } | AdoptedState { .. } => {
@@ -129,6 +136,7 @@ fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
         NodeEvent::Undecodable { from, .. } => Some(("undecodable", Some(*from))),
         NodeEvent::Forged { from } => Some(("forged", Some(*from))),
         NodeEvent::TimedOut(_) => Some(("timed-out", None)),
+        NodeEvent::SignerRefuses(_) => Some(("signer-refuses", None)),
         _ => None,
     }
 }

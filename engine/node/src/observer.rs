@@ -99,6 +99,12 @@ pub enum NodeEvent {
     Evidence(Evidence),
     /// A replica has contradicted itself, but its votes prove nothing to others.
     Hearsay(Evidence),
+    /// The process that signs this replica's votes does not answer.
+    SignerAway(String),
+    /// It answers again, and signs the messages that have waited.
+    SignerBack { waiting: usize },
+    /// It refuses to sign a statement that contradicts an earlier one.
+    SignerRefuses(String),
     /// The configuration is valid, but a setting is inadvisable.
     ConfigWarning(ConfigFault),
     /// The configuration was read again.
@@ -174,6 +180,19 @@ impl fmt::Display for NodeEvent {
             }
             NodeEvent::LogLevel(Some(level)) => write!(f, "logs {level} from now on, as its configuration says"),
             NodeEvent::LogLevel(None) => f.write_str("logs as it did at its start"),
+            NodeEvent::SignerAway(why) => write!(
+                f,
+                "WARNING: does not vote, because its signer does not sign: {why}; help: start the signer; the replica \
+                 votes again when it answers"
+            ),
+            NodeEvent::SignerBack { waiting } => {
+                write!(f, "its signer answers again: votes, with {waiting} messages that still wait")
+            }
+            NodeEvent::SignerRefuses(why) => write!(
+                f,
+                "WARNING: its signer refuses to sign {why}; help: expected if the journal was lost; otherwise another \
+                 process uses this replica's signer, or its journal was rolled back"
+            ),
             NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }

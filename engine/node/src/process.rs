@@ -11,7 +11,7 @@ use crate::memory::Returning;
 use crate::observer::{NodeEvent, Observer};
 use crate::reload::Reloader;
 use crate::testnet::replica_directory;
-use quorate_crypto::key_file;
+use quorate_crypto::{KeyPair, ReplicaKeys, key_file};
 use quorate_storage::CpuAccount;
 use quorate_types::{ClusterId, ReplicaId, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,15 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
     let (source, passphrases) = (config.key_source(directory), config.passphrases(directory));
-    let keys = key_file::read_from(&source, config.scheme, &cluster, config.replica, &passphrases)?;
+    let (scheme, replica) = (config.scheme, config.replica);
+    let keys = match config.signer.socket {
+        None => key_file::read_from(&source, scheme, &cluster, replica, &passphrases)?,
+        Some(_) => {
+            let public_key = config.members[replica.index()].voting_key.clone();
+            let identity = key_file::read_identity(&source, scheme, &cluster, replica, &passphrases)?;
+            ReplicaKeys { identity, voting: KeyPair::held_elsewhere(scheme, public_key) }
+        }
+    };
     descriptors::check(&config)?;
     config.warnings().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::ConfigWarning(fault)));
     let _all_counts = CpuAccount::of_process().lend();

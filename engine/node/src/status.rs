@@ -121,6 +121,7 @@ impl<P: Protocol> Host<P> {
             transfer: devices.states.progress(self.replica.committed_height()),
             voided_bundles: parts.store.absence.executed().0,
             clock_error_ms: parts.clock.disagreement_ms(),
+            signer: devices.signer_status(),
             ..HostStatus::default()
         }
     }

@@ -294,7 +294,7 @@ fn a_testnet_has_a_directory_for_each_replica_and_only_the_owner_can_read_its_ke
 fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
     let with = |line: &str| {
         let text = four().to_toml();
-        let at = text.find("[clients]").expect("the table is written");
+        let at = text.find("\n[").expect("tables are written") + 1;
         format!("{}{line}\n{}", &text[..at], &text[at..])
     };
     for address in ["0.0.0.0:7900", "10.0.0.1:7900", "status.example.com:7900"] {

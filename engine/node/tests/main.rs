@@ -24,6 +24,7 @@ mod replies;
 mod restart;
 mod secrecy;
 mod sessions;
+mod signer;
 mod snapshots;
 mod support;
 mod upgrade;

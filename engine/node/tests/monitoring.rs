@@ -6,7 +6,7 @@ use quorate_node::monitoring::{
     Phase, Resources, StatusPort, page, parse, unreadiness,
 };
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeError};
-use quorate_types::host_status::TransferProgress;
+use quorate_types::host_status::{SignerStatus, TransferProgress};
 use quorate_types::{Bundle, DurationHistogram, Height, HostStatus, ReplicaId, Status};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -250,6 +250,13 @@ fn a_replica_is_ready_once_it_can_vote_and_serve() {
     writes.pending_us = 3_500_000;
     let hangs = Status { journal_writes: Some(writes), ..status.clone() };
     assert_eq!(reason(&hangs, &host), "a write of its journal has not ended for 3 s");
+    let (why_away, away_ms) = ("no socket".to_owned(), 4_200);
+    let signer = SignerStatus { away_ms, why_away, waiting_messages: 5, ..SignerStatus::default() };
+    let away = HostStatus { signer: Some(signer.clone()), ..host.clone() };
+    let expected = "does not vote: its signer has not answered for 4 s, and 5 messages wait for it: no socket";
+    assert_eq!(reason(&status, &away), expected);
+    let there = HostStatus { signer: Some(SignerStatus { connected: true, ..signer }), ..host.clone() };
+    assert!(unreadiness(&status, &there).is_empty());
 }
 
 #[test]
@@ -278,7 +285,9 @@ fn the_event_loop_answers_who_waits_and_one_that_is_stuck_is_found() {
 
 /// Page of a replica that reports everything.
 fn whole_page(format: Format) -> String {
-    let (status, _) = ready();
+    let (status, host) = ready();
+    let host = HostStatus { signer: Some(SignerStatus::default()), ..host };
+    let status = Status { host: Some(Box::new(host)), ..status };
     let about = About {
         cluster: "c".to_owned(),
         protocol: "pbft",

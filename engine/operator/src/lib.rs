@@ -23,6 +23,7 @@ pub mod restart;
 pub mod rolling;
 pub mod setting_flags;
 pub mod shell;
+pub mod signer;
 pub mod skew;
 pub mod snapshot;
 pub mod standstill;

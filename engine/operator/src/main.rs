@@ -9,11 +9,13 @@ use quorate_operator::level::LevelCommand;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::restart::RestartArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
+use quorate_operator::signer::SignerCommand;
 use quorate_operator::snapshot::SnapshotCommand;
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{ClusterArgs, Program, TestnetArgs};
 use quorate_operator::{
-    Outcome, client, failure, health, inspect, keys, level, node, output, restart, shell, snapshot, status, testnet,
+    Outcome, client, failure, health, inspect, keys, level, node, output, restart, shell, signer, snapshot, status,
+    testnet,
 };
 use std::process::ExitCode;
 
@@ -64,6 +66,9 @@ enum Command {
     /// Create, show, certify, encrypt and decrypt key files.
     #[command(after_help = keys::PASSPHRASES)]
     Keys(KeysArgs),
+    /// Sign the votes of a replica in another process, which has the key and refuses contradicting statements.
+    #[command(subcommand, after_help = signer::EXIT_STATUS)]
+    Signer(SignerCommand),
     /// Write the completions for a shell to standard output.
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
@@ -93,6 +98,7 @@ fn run(command: Command) -> Outcome {
         Command::Restart(arguments) => restart::run(*arguments, &PROGRAM),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Signer(command) => signer::run(command),
         Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
         Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
     }

@@ -22,6 +22,7 @@ mod releases;
 mod reload;
 mod rolling;
 mod secrets;
+mod signer;
 mod skew;
 mod standstill;
 mod switches;

@@ -32,7 +32,7 @@ fn start(home: &Path, flags: &[&str]) -> Child {
 }
 
 /// Returns the files and directories below a path that others may access, and the number of all.
-fn open_to_others(path: &Path) -> (Vec<String>, usize) {
+pub fn open_to_others(path: &Path) -> (Vec<String>, usize) {
     let (mut open, mut all) = (Vec::new(), 0);
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -49,7 +49,7 @@ fn open_to_others(path: &Path) -> (Vec<String>, usize) {
     (open, all)
 }
 
-fn core_limits(process: u32) -> String {
+pub fn core_limits(process: u32) -> String {
     let limits = fs::read_to_string(format!("/proc/{process}/limits")).expect("the process is alive");
     let line = limits.lines().find(|line| line.starts_with("Max core file size")).expect("the limit is listed");
     line.split_whitespace().skip(4).take(2).collect::<Vec<_>>().join(" ")

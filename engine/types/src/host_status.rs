@@ -37,6 +37,39 @@ pub struct HostStatus {
     /// quorum accepted it.
     pub clock_error_ms: Option<i64>,
     pub wire: WireStatus,
+    /// The process that signs its votes; `None` if it signs them itself.
+    pub signer: Option<SignerStatus>,
+}
+
+/// The process that signs a replica's votes, as the replica sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SignerStatus {
+    /// Whether it has answered the last request.
+    pub connected: bool,
+    /// Time since it stopped to answer, in milliseconds.
+    pub away_ms: u64,
+    /// Why it does not answer; empty if it does.
+    pub why_away: String,
+    /// Messages that wait for their signatures.
+    pub waiting_messages: u64,
+    /// Statements that it has signed, without repetitions.
+    pub signed: u64,
+    /// Statements that it refused to sign, because they contradict others.
+    pub refused: u64,
+}
+
+impl SignerStatus {
+    /// Returns the problem of the signer, as a sentence about the replica.
+    pub fn attention(&self) -> Option<String> {
+        (!self.connected).then(|| {
+            let (seconds, waiting) = (self.away_ms / 1_000, self.waiting_messages);
+            format!(
+                "does not vote: its signer has not answered for {seconds} s, and {waiting} messages wait for it: {}",
+                self.why_away
+            )
+        })
+    }
 }
 
 /// Versions of the wire format.

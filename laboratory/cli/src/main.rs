@@ -40,6 +40,7 @@ use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
 use quorate_operator::restart::{self, RestartArgs};
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
+use quorate_operator::signer::{self, SignerCommand};
 use quorate_operator::snapshot::{self, SnapshotCommand};
 use quorate_operator::status::{self, StatusArgs};
 use quorate_operator::testnet::TestnetArgs;
@@ -126,6 +127,9 @@ enum Command {
     /// Create, show, certify, encrypt and decrypt key files.
     #[command(after_help = keys::PASSPHRASES)]
     Keys(KeysArgs),
+    /// Sign the votes of a replica in another process, which has the key and refuses contradicting statements.
+    #[command(subcommand, after_help = signer::EXIT_STATUS)]
+    Signer(SignerCommand),
     /// Run on a host of `bench --host deployed`, started by it over SSH: execute its orders from standard input.
     #[command(hide = true)]
     DeployedAgent,
@@ -184,7 +188,7 @@ impl Command {
             | Command::Node(_)
             | Command::Inspect(_) => false,
             Command::Status(_) | Command::Health(_) | Command::Restart(_) => false,
-            Command::Snapshot(_) | Command::Level(_) | Command::Keys(_) => false,
+            Command::Snapshot(_) | Command::Level(_) | Command::Keys(_) | Command::Signer(_) => false,
             Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -219,6 +223,7 @@ fn run(command: Command) -> Outcome {
         Command::Restart(arguments) => restart::run(*arguments, &testnet::PROGRAM),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Signer(command) => signer::run(command),
         Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),
         Command::Man(arguments) => shell::manual(&arguments, shell::program::<Cli>()),
     }

@@ -116,7 +116,7 @@ impl Drop for Group {
     }
 }
 
-/// An output of a command. What exceeds the buffer is read and dropped.
+/// An output of a command. Bytes beyond the buffer are read and dropped.
 struct Stream<R> {
     source: R,
     /// Never reallocates, so no copy of the secret stays behind in freed memory.
@@ -141,11 +141,8 @@ impl<R: Read + AsRawFd> Stream<R> {
 
     fn read(&mut self) -> io::Result<()> {
         let mut dropped = Zeroizing::new([0; 256]);
-        let into = match &mut self.bytes[self.filled..] {
-            [] => &mut dropped[..],
-            free => free,
-        };
         let is_dropped = self.filled == self.bytes.len();
+        let into = if is_dropped { &mut dropped[..] } else { &mut self.bytes[self.filled..] };
         match self.source.read(into) {
             Ok(0) => self.is_open = false,
             Ok(count) if !is_dropped => self.filled += count,

@@ -4,7 +4,7 @@ use super::{KeyFileFault, MAX_KEY_FILE_BYTES};
 use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
-use quorate_types::{ClusterId, Digest};
+use quorate_types::{ClusterId, Digest, ReplicaId};
 use zeroize::Zeroizing;
 
 /// Kind of a key file.
@@ -117,6 +117,19 @@ impl<'a> Fields<'a> {
 
     pub fn cluster(&self) -> Result<ClusterId, KeyFileFault> {
         Ok(ClusterId(self.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?))
+    }
+
+    pub fn replica(&self) -> Result<ReplicaId, KeyFileFault> {
+        Ok(ReplicaId(self.get("replica", "is not a replica id", |value| value.parse().ok())?))
+    }
+
+    pub fn scheme(&self) -> Result<SchemeKind, KeyFileFault> {
+        self.get("scheme", "names no signature scheme", |value| value.parse().ok())
+    }
+
+    /// Returns whether a field is set.
+    pub fn has(&self, name: &'static str) -> bool {
+        self.form.fields.iter().zip(&self.found).any(|(field, found)| *field == name && found.is_some())
     }
 
     /// Returns the key pair of a role.

@@ -21,7 +21,7 @@ pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
     create(path, text.as_str().as_bytes())
 }
 
-fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
+pub(super) fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError::at(path, fault);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
         Ok(file) => file,

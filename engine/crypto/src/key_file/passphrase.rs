@@ -23,8 +23,8 @@ const TERMINAL: &str = "/dev/tty";
 pub struct Passphrases {
     /// A file with a passphrase as its first line, which only its owner can read, or `credential:NAME`.
     pub file: Option<PathBuf>,
-    /// A command whose first line of output is the passphrase, without a file. Without both: [`PASSPHRASE_VARIABLE`], or
-    /// else the terminal if this process runs in the foreground.
+    /// A command whose first line of output is the passphrase, without a file. Without both: [`PASSPHRASE_VARIABLE`],
+    /// or else the terminal if this process runs in the foreground.
     pub command: Option<SecretCommand>,
 }
 

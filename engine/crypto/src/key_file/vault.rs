@@ -1,18 +1,17 @@
 //! Key files of any kind: their contents, and their encryption.
 
 use super::client::{CERTIFIER, CLIENT};
-use super::fields::{Fields, Form};
+use super::fields::{Fields, Form, Text};
 use super::passphrase::Passphrases;
-use super::{FORM, IDENTITY, KeyFileError, KeyFileFault, VOTING, age, client, file};
+use super::{FORM, IDENTITY, KeyFileError, KeyFileFault, VOTING, age, client, file, render};
 use crate::identity::IDENTITY_SCHEME;
-use crate::scheme::SchemeKind;
 use std::path::Path;
 use zeroize::Zeroizing;
 
 /// Public parts of a key file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description {
-    /// `replica`, `client` or `certifier`.
+    /// `replica`, `signer`, `client` or `certifier`.
     pub kind: &'static str,
     pub is_encrypted: bool,
     /// Names and values of all fields except private keys.
@@ -93,6 +92,40 @@ pub fn add_certificate(
     }
 }
 
+/// Moves the voting key of a replica's key file to the new file `to`, for a signer. Both files are encrypted if the
+/// first was.
+///
+/// # Errors
+/// [`KeyFileError`] if `path` does not have both keys, cannot be decrypted or replaced, or if `to` exists or cannot be
+/// written.
+pub fn split(path: &Path, to: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError::at(path, fault);
+    let bytes = file::read_to_replace(path).map_err(fail)?;
+    let passphrase = match age::is_age(&bytes) {
+        true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
+        false => None,
+    };
+    let text = match &passphrase {
+        Some(passphrase) => file::decrypted(&bytes, passphrase).map_err(fail)?,
+        None => file::text_of(bytes, path, passphrases).map_err(fail)?,
+    };
+    let fields = Fields::read(&text, &FORM).map_err(fail)?;
+    let scheme = fields.scheme().map_err(fail)?;
+    let (cluster, replica) = (fields.cluster().map_err(fail)?, fields.replica().map_err(fail)?);
+    let identity = fields.key(IDENTITY_SCHEME, IDENTITY).map_err(fail)?;
+    let voting = fields.key(scheme, VOTING).map_err(fail)?;
+    let as_bytes = |text: Text| match &passphrase {
+        Some(passphrase) => encrypted(text.as_str(), passphrase),
+        None => Ok(Zeroizing::new(text.as_str().as_bytes().to_vec())),
+    };
+    let (kept, moved) = (
+        as_bytes(render(&cluster, replica, scheme, Some(&identity), None)).map_err(fail)?,
+        as_bytes(render(&cluster, replica, scheme, None, Some(&voting))).map_err(fail)?,
+    );
+    file::create(to, &moved)?;
+    file::replace(path, &kept)
+}
+
 fn encrypted(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
     Ok(Zeroizing::new(age::encrypt(text.as_bytes(), passphrase)?))
 }
@@ -108,9 +141,15 @@ fn check(text: &str) -> Result<(&'static str, &'static Form), KeyFileFault> {
         return Ok(("certifier", &CERTIFIER));
     }
     let fields = Fields::read(text, &FORM)?;
-    let scheme: SchemeKind = fields.get("scheme", "names no signature scheme", |value| value.parse().ok())?;
+    let scheme = fields.scheme()?;
     fields.cluster()?;
-    fields.key(IDENTITY_SCHEME, IDENTITY)?;
-    fields.key(scheme, VOTING)?;
-    Ok(("replica", &FORM))
+    // A signer's file has no identity key, and the file of its replica no voting key.
+    let (has_identity, has_voting) = (fields.has(IDENTITY[1]), fields.has(VOTING[1]));
+    if has_identity || !has_voting {
+        fields.key(IDENTITY_SCHEME, IDENTITY)?;
+    }
+    if has_voting {
+        fields.key(scheme, VOTING)?;
+    }
+    Ok((if has_identity { "replica" } else { "signer" }, &FORM))
 }

@@ -121,6 +121,14 @@ fn trust(page: &mut Page, status: &Status, host: &HostStatus) {
         .value(status.attention.len());
     page.gauge("quorate_abstaining", "Whether the replica does not vote, because it lost its journal.")
         .value(status.abstains);
+    if let Some(signer) = &host.signer {
+        page.gauge("quorate_signer_connected", "Whether the process that signs the replica's votes has answered last.")
+            .value(signer.connected);
+        page.gauge("quorate_signer_waiting_messages", "Messages that wait for their signatures.")
+            .value(signer.waiting_messages);
+        page.counter("quorate_signer_refusals_total", "Statements that the signer refused, as they contradict others.")
+            .value(signer.refused);
+    }
     page.gauge("quorate_evidence", "Proofs of other replicas' misbehaviour.").value(status.evidence.len());
     page.gauge("quorate_hearsay_evidence", "Contradictions of other replicas that prove nothing to third parties.")
         .value(status.hearsay.len());

@@ -1,5 +1,6 @@
 //! Health of a replica, for supervisors and load balancers.
 
+use quorate_types::host_status::SignerStatus;
 use quorate_types::status::WriteTimes;
 use quorate_types::{HostStatus, Status};
 
@@ -16,6 +17,7 @@ pub fn unreadiness(status: &Status, host: &HostStatus) -> Vec<String> {
     if status.abstains {
         reasons.push("does not vote: its journal was lost".to_owned());
     }
+    reasons.extend(host.signer.as_ref().and_then(SignerStatus::attention));
     if let Some(transfer) = host.transfer {
         let (height, received, chunks) = (transfer.height, transfer.received, transfer.chunks);
         reasons.push(match chunks {

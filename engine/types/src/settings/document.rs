@@ -121,17 +121,22 @@ impl<'a> File<'a> {
         if key.is_some_and(|key| self.is_idle(key) || is_unset_switch(key)) {
             return;
         }
-        if let Some(header) = self.header.take() {
-            let is_first_member = self.table == MEMBERS && !self.seen.iter().any(|path| path.starts_with(MEMBERS));
-            self.out += if is_first_member { "" } else { "\n" };
-            self.out += &format!("{header}\n");
-        }
+        self.write_header();
         if let Some(key) = key.filter(|key| !self.seen.contains(&key.path.as_str())) {
             self.out += if self.table == MEMBERS { "" } else { "\n" };
             comment(&key.comment(), &mut self.out);
             self.seen.push(&key.path);
         }
         self.out += &format!("{line}\n");
+    }
+
+    /// Writes the line that begins the table, before its first key.
+    fn write_header(&mut self) {
+        if let Some(header) = self.header.take() {
+            let is_first_member = self.table == MEMBERS && !self.seen.iter().any(|path| path.starts_with(MEMBERS));
+            self.out += if is_first_member { "" } else { "\n" };
+            self.out += &format!("{header}\n");
+        }
     }
 
     fn is_idle(&self, key: &Key) -> bool {
@@ -141,10 +146,12 @@ impl<'a> File<'a> {
     /// Adds the keys of the table that are not set.
     fn add_absent(&mut self) {
         let is_absent = |key: &&Key| key.table() == self.table && !self.seen.contains(&key.path.as_str());
-        for key in self.keys.iter().filter(is_absent) {
+        let absent: Vec<&Key> = self.keys.iter().filter(is_absent).collect();
+        for key in absent {
             if is_switch(key) || self.is_idle(key) {
                 continue;
             }
+            self.write_header();
             self.out.push('\n');
             comment(&key.comment(), &mut self.out);
             let example = key.mark("examples").and_then(|examples| examples.get(0)).map(in_toml);
