@@ -155,7 +155,9 @@ pub const UNSHOWN: &[Unshown] = &[
     hook(32, "sessions: a number above the floor is executed again", Bug::ExecutedAgain)
         .found("hostile")
         .breaks(Property::Validity),
-    hook(33, "pool: bundles of an abandoned branch do not return to the pool", Bug::AbandonedLost),
+    hook(33, "pool: bundles of an abandoned branch do not return to the pool", Bug::AbandonedLost)
+        .found("hardship")
+        .breaks(Property::Liveness),
     hook(34, "tally: votes for different blocks make one quorum", Bug::VotesMixed)
         .found("hunts")
         .breaks(Property::Backing)
