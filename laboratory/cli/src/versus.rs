@@ -36,7 +36,7 @@ pub struct VersusArgs {
     /// Experiments to run: a file, PAPER/ID or PAPER.
     #[arg(value_name = "FILE|PAPER/ID|PAPER", default_value = PERFORMANCE)]
     experiment: String,
-    /// Extent: quick takes about a quarter of an hour on two cores, full half an hour.
+    /// Extent: quick runs each real cell twice for a second, full five times for three seconds.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
     /// Run only on this instrument; may be repeated [default: the experiment's].

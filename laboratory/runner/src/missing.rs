@@ -87,7 +87,7 @@ impl Missing {
         }
         // Repetitions beyond the minimum, which earlier runs added to decide claims.
         for (place, (at, runnable)) in plan.cells.iter().zip(cells.iter().enumerate()) {
-            let first = plan.turns().into_iter().filter(|(_, cell)| *cell == at).count() as u32;
+            let first = plan.least_runs(at);
             for repetition in first..plan.repeat.max {
                 let row = store.load(&runnable.key, repetition)?;
                 let row = row.filter(|row| row.failure.is_none() && row.not_measurable.is_none());

@@ -179,7 +179,7 @@ impl Plan<'_> {
     }
 
     /// Returns the minimum number of runs of a cell; 1 for formulas, whose runs are all equal.
-    pub(crate) fn least_runs(&self, cell: usize) -> u32 {
+    pub fn least_runs(&self, cell: usize) -> u32 {
         match self.cells[cell].instrument {
             Instrument::Analytical => 1,
             _ => self.repeat.min,
