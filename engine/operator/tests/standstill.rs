@@ -164,7 +164,7 @@ fn votes_that_do_not_arrive_are_named() {
         let mut tries = 0;
         net.status(|told| {
             tries += 1;
-            let leader = (protocol == "pbft" && tries % 3 == 0).then_some((tries / 3 - 1) % 3);
+            let leader = (protocol == "pbft" && tries % 3 == 0).then(|| (tries / 3 - 1) % 3);
             leader.into_iter().for_each(|node| signal(node, libc::SIGSTOP));
             net.put("again");
             leader.into_iter().for_each(|node| signal(node, libc::SIGCONT));
