@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
 use crate::network;
-use crate::running::{Live, shown};
+use crate::running::{COMMIT, Live, shown};
 use crate::versus::{self, InstructionsArgs, VersusArgs};
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
@@ -33,9 +33,6 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
-
-/// Commit from which this program was built.
-pub(crate) const COMMIT: &str = env!("QUORATE_COMMIT");
 
 /// Commands of `quorate lab`.
 #[derive(Subcommand)]

@@ -1,4 +1,4 @@
-//! Progress of running experiments, on standard error.
+//! Common parts of commands that run experiments: the commit of this program, and progress on standard error.
 
 use crate::live::overwrite;
 use quorate_lab::experiments::Row;
@@ -7,6 +7,8 @@ use quorate_runner::{Observer, Step};
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
+/// Commit from which this program was built.
+pub const COMMIT: &str = env!("QUORATE_COMMIT");
 /// Minimum time shown in minutes, in seconds.
 const MIN_SHOWN_MINUTES_S: u64 = 120;
 

@@ -1,8 +1,7 @@
 //! `quorate lab versus` and `quorate lab instructions`: compare the speed of two builds.
 
 use crate::Outcome;
-use crate::lab::COMMIT;
-use crate::running::Live;
+use crate::running::{COMMIT, Live};
 use clap::Args;
 use quorate_lab::experiments::{Instrument, Profile};
 use quorate_lab::spec::choice;
