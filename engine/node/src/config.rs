@@ -34,6 +34,8 @@ use std::time::Duration;
 
 /// Name of the file with the [`NodeConfig`] in a replica's directory.
 pub const CONFIG_FILE: &str = "config.toml";
+/// Example of `key_command`. The attribute takes no list.
+const KEY_COMMAND_EXAMPLE: [&str; 5] = ["vault", "kv", "get", "-field=key", "secret/replica-0"];
 /// Default of `key_file`.
 pub const KEY_FILE: &str = "private.key";
 /// Default of `secret_command_timeout_ms`.
@@ -90,7 +92,7 @@ shared_settings! {
         pub key_file: PathBuf,
         /// Command that writes the text of a key file to its standard output, in place of `key_file`: the program and
         /// its arguments. No shell runs it; it has the replica's environment and no input.
-        #[schemars(example = ["vault", "kv", "get", "-field=key", "secret/replica-0"])]
+        #[schemars(example = KEY_COMMAND_EXAMPLE)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub key_command: Option<Vec<String>>,
         /// File whose first line is the passphrase of an encrypted key file, relative to the configuration's directory,
