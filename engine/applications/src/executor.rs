@@ -346,8 +346,8 @@ impl Executor {
         self.levels.signers()
     }
 
-    /// Judges the change of the feature level with which a bundle begins, if it does: whether it would have an effect in
-    /// the next block. Verifies up to one signature of each replica.
+    /// Judges the change of the feature level with which a bundle begins, if it does: whether it would have an effect
+    /// in the next block. Verifies up to one signature of each replica.
     pub fn judge_change(&self, bundle: &Bundle) -> Option<Result<PendingLevel, LevelFault>> {
         let first = bundle.commands().next().expect("a bundle has at least one command");
         is_change(&first).then(|| self.levels.judge(self.height().next(), first.payload))

@@ -1,8 +1,8 @@
 //! The feature level at which an application executes a block, and its changes by ordered commands.
 //!
 //! A [`LevelChange`] that all replicas have signed takes effect [`ACTIVATION_DELAY_BLOCKS`] later. Any other one is
-//! refused and changes nothing, like every command with its sequence number before there were levels. So a replica whose
-//! program does not know levels, and which therefore signs nothing, executes the same as one that does.
+//! refused and changes nothing, like every command with its sequence number before there were levels. So a replica
+//! whose program does not know levels, and which therefore signs nothing, executes the same as one that does.
 
 use crate::panics::ApplicationPanic;
 use quorate_types::identity::Verifier;
@@ -17,8 +17,8 @@ use thiserror::Error;
 /// Number of blocks from the one with a change of the level to the first one at the new level. In the meantime statuses
 /// show the height.
 pub const ACTIVATION_DELAY_BLOCKS: u64 = 64;
-/// Maximum number of blocks for which a replica's statement that it supports a level is valid: 65 seconds at 1000 blocks
-/// per second. Operators collect the statements of all replicas and order the command in this time.
+/// Maximum number of blocks for which a replica's statement that it supports a level is valid: 65 seconds at 1000
+/// blocks per second. Operators collect the statements of all replicas and order the command in this time.
 pub const SUPPORT_LIFETIME_BLOCKS: u64 = 1 << 16;
 /// Maximum number of changes in a block whose signatures are verified; further ones are refused. Each takes up to n
 /// verifications.

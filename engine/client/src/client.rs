@@ -92,7 +92,8 @@ impl Client {
     }
 
     /// Orders a command to the replicas' executors instead of the application, such as a
-    /// [`LevelChange`](quorate_types::LevelChange). Returns its result; `None` if it had no effect when it was executed.
+    /// [`LevelChange`](quorate_types::LevelChange). Returns its result; `None` if it had no effect when it was
+    /// executed.
     pub fn execute_system(&mut self, payload: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
         let (_, results) = self.order(SYSTEM_SEQUENCE, payload)?;
         match first_outcome(&results) {

@@ -92,8 +92,8 @@ impl StatusProbe {
         self.ask(&status(false), self.replicas, timeout)
     }
 
-    /// Requests every replica's statement that its program supports a feature level. Replicas answer operators only. The
-    /// result is as for [`StatusProbe::read`].
+    /// Requests every replica's statement that its program supports a feature level. Replicas answer operators only.
+    /// The result is as for [`StatusProbe::read`].
     pub fn read_supports(&mut self, level: FeatureLevel, timeout: Duration) -> io::Result<Vec<Option<LevelSupport>>> {
         let question = Question {
             request: |id, level| ClientRequest::Support { id, level },

@@ -21,9 +21,9 @@ use std::sync::Arc;
 pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Name used in configurations and snapshots: lower-case letters, digits and hyphens.
     const NAME: &'static str;
-    /// Highest feature level that this version supports. Raise it with each change of `apply` that gives other states or
-    /// replies, and keep the old behaviour below it: [`BlockContext::level`] is the level of a block. Operators raise
-    /// the cluster's level by `quorate level raise` once all replicas run a version that supports it.
+    /// Highest feature level that this version supports. Raise it with each change of `apply` that gives other states
+    /// or replies, and keep the old behaviour below it: [`BlockContext::level`] is the level of a block. Operators
+    /// raise the cluster's level by `quorate level raise` once all replicas run a version that supports it.
     const FEATURE_LEVEL: FeatureLevel = FeatureLevel(0);
     /// A change of the state.
     type Command: Serialize + DeserializeOwned;

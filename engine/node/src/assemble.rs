@@ -119,17 +119,11 @@ pub(crate) fn assemble(
     let salt = unguessable();
     let requests = Requests::default();
     let monitoring = monitoring(config, directory.as_deref(), || requests.status_port.reader(waker.clone()))?;
-    if let Some(places) = transport.listening() {
-        observer.observe(config.replica, NodeEvent::Listening(places));
-    }
     switch_on(config);
     let fault = config.laboratory.as_ref().map(Laboratory::fault);
-    if let Some(fault) = fault {
-        observer.observe(config.replica, NodeEvent::Misbehaving(fault));
-    }
-    if let Some(finding) = finding {
-        observer.observe(config.replica, NodeEvent::Journal(finding));
-    }
+    let listening = transport.listening().map(NodeEvent::Listening);
+    let events = [listening, fault.map(NodeEvent::Misbehaving), finding.map(NodeEvent::Journal)];
+    events.into_iter().flatten().for_each(|event| observer.observe(config.replica, event));
     let states = states(config, directory.as_deref(), identity);
     let header = Header::new(committee.epoch, committee.quorum, config.consensus.clone());
     let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;

@@ -180,6 +180,16 @@ impl fmt::Display for NodeEvent {
             }
             NodeEvent::LogLevel(Some(level)) => write!(f, "logs {level} from now on, as its configuration says"),
             NodeEvent::LogLevel(None) => f.write_str("logs as it did at its start"),
+            NodeEvent::SignerAway(_) | NodeEvent::SignerBack { .. } | NodeEvent::SignerRefuses(_) => self.of_signer(f),
+            NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
+        }
+    }
+}
+
+impl NodeEvent {
+    /// Writes an event of the process that signs votes; nothing for other events.
+    fn of_signer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             NodeEvent::SignerAway(why) => write!(
                 f,
                 "WARNING: does not vote, because its signer does not sign: {why}; help: start the signer; the replica \
@@ -193,7 +203,7 @@ impl fmt::Display for NodeEvent {
                 "WARNING: its signer refuses to sign {why}; help: expected if the journal was lost; otherwise another \
                  process uses this replica's signer, or its journal was rolled back"
             ),
-            NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
+            _ => Ok(()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The monitoring listener: pages of metrics, health, and what strangers may do.
+//! The monitoring listener: pages of metrics, health, and the limits for strangers.
 
 use crate::support::TestClient;
 use quorate_node::monitoring::{

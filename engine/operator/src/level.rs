@@ -57,9 +57,9 @@ pub struct RaiseArgs {
     /// The new level.
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u16).range(1..))]
     to: u16,
-    /// Command that prints a replica's signature, such as `ssh {host} quorate-node level sign --dir /var/lib/quorate --to
-    /// {level}`. In it, {id} is the replica's number, {dir} its directory, {host} the host of its address, and {level}
-    /// the level [default: asks the replicas, whose operators' listeners must be on this host].
+    /// Command that prints a replica's signature, such as `ssh {host} quorate-node level sign --dir /var/lib/quorate
+    /// --to {level}`. In it, {id} is the replica's number, {dir} its directory, {host} the host of its address, and
+    /// {level} the level [default: asks the replicas, whose operators' listeners must be on this host].
     #[arg(long, value_name = "COMMAND")]
     sign_command: Option<String>,
     /// Maximum time until the level is active on all replicas.

@@ -86,8 +86,8 @@ fn rename_application(file: &Path) {
     fs::write(file, lines.collect::<Vec<_>>().join("\n")).expect("it can be written");
 }
 
-/// Returns what a call prints to standard error once it fails in this way, or succeeds if `why` is empty: replicas take
-/// a moment to start.
+/// Returns the standard error of a call once it fails in this way, or succeeds if `why` is empty: replicas take a
+/// moment to start.
 fn eventually(arguments: &[&str], why: &str) -> String {
     let begun = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 //! Feature levels: numbers that tell an application how to behave, raised by all replicas at one height.
 //!
-//! A *change of the level* is an ordered command with the sequence number [`SYSTEM_SEQUENCE`], which no client's command
-//! has. It carries a statement of each replica, signed with its identity key: its program supports the level.
+//! A *change of the level* is an ordered command with the sequence number [`SYSTEM_SEQUENCE`], which no client's
+//! command has. It carries a statement of each replica, signed with its identity key: its program supports the level.
 //!
 //! ```text
 //! payload:   "quorate level 1 "  16   tells changes of the level from later kinds of system commands

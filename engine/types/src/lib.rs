@@ -4,8 +4,8 @@
 //! All other crates use these types, so they are small and mostly immutable. Each has exactly one encoding, defined by
 //! [`codec`] and covered by hashes and signatures. [`files`] replaces files atomically for all crates.
 
-/// Returns whether this bug is injected: into the replica whose step is running, or into the whole process. Always false
-/// without the feature `mutants`.
+/// Returns whether this bug is injected: into the replica whose step is running, or into the whole process. Always
+/// false without the feature `mutants`.
 #[cfg(feature = "mutants")]
 #[macro_export]
 macro_rules! bug {

@@ -14,13 +14,14 @@ use quorate_runner::instructions::{Counts, FIGURE as INSTRUCTIONS};
 use quorate_runner::turns::Turns;
 use quorate_runner::{Here, Run, Store, callgrind, catalogue, report};
 use quorate_types::Fault;
-use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 
 /// Default directory of the results of both programs.
 const VERSUS_DIR: &str = "quorate-versus";
 /// Default directory of counted runs.
 const INSTRUCTIONS_DIR: &str = "quorate-instructions";
+/// Default of [`VersusArgs::limit_percent`]: a change that costs more needs a reason.
+const LIMIT_PERCENT: f64 = 3.0;
 /// Experiments that measure speed.
 const PERFORMANCE: &str = "performance";
 /// Experiment whose instructions are counted.
@@ -48,7 +49,7 @@ pub struct VersusArgs {
     #[arg(long, value_name = "FIGURE")]
     figure: Vec<String>,
     /// Fail if a command takes significantly more CPU or instructions, by more than this.
-    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = LIMIT_PERCENT)]
     limit_percent: f64,
     /// Write the comparison as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
@@ -175,8 +176,28 @@ fn counted(here: Here, dir: &Path) -> Run {
 fn build() -> String {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     let museum = if IS_BUILT { " with the museum" } else { "" };
+    format!("{profile}{museum}, rustc {RUSTC}, {}, {}", library(), vectors())
+}
+
+/// Returns the C library, whose functions choose their instructions.
+#[cfg(target_env = "gnu")]
+fn library() -> String {
     // SAFETY: returns a static string that ends with a zero byte.
-    let library = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-    let vectors = if is_x86_feature_detected!("avx2") { "with AVX2" } else { "without AVX2" };
-    format!("{profile}{museum}, rustc {RUSTC}, glibc {}, {vectors}", library.to_string_lossy())
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn library() -> String {
+    "another C library".to_owned()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn vectors() -> &'static str {
+    if is_x86_feature_detected!("avx2") { "with AVX2" } else { "without AVX2" }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn vectors() -> &'static str {
+    std::env::consts::ARCH
 }

@@ -142,8 +142,8 @@ impl RemoteSigner {
         }
     }
 
-    /// Checks the connection, and connects again if the signer is away and the pause is over, so that the status is true
-    /// without votes.
+    /// Checks the connection, and connects again if the signer is away and the pause is over, so that the status is
+    /// true without votes.
     pub fn check(&mut self) {
         let begun = Instant::now();
         if begun < self.due() {

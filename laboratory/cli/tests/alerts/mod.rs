@@ -49,7 +49,7 @@ fn prometheus_accepts_the_metrics_alerts_and_dashboard() {
         written += 1;
         written >= 5 && prometheus.query("up{job=\"quorate\"} == 1").len() == REPLICAS
     });
-    // OpenMetrics is what it asks for, and what it parses.
+    // It asks for OpenMetrics, and parses it.
     assert_eq!(prometheus.query("quorate_build_info").len(), REPLICAS);
     for (title, query) in queries() {
         let query = query.replace("$job", "quorate").replace("$__rate_interval", "30s");

@@ -143,7 +143,7 @@ impl Prometheus {
     }
 }
 
-/// Returns what a program wrote to both outputs.
+/// Returns both outputs of a program.
 pub fn told(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }

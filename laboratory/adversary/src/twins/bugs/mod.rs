@@ -32,8 +32,8 @@ impl Mutant {
         rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
     }
 
-    /// Returns the only protocol that a mutant without a scenario of its own can be injected into, if it is a wrong rule
-    /// or a rewriting of one protocol.
+    /// Returns the only protocol that a mutant without a scenario of its own can be injected into, if it is a wrong
+    /// rule or a rewriting of one protocol.
     pub fn protocol(self) -> Option<ProtocolKind> {
         match self {
             Mutant::Rule(Rule::LowestParentAccepted) => Some(ProtocolKind::Jolteon),

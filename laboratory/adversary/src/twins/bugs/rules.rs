@@ -453,8 +453,8 @@ pub(crate) fn of_pbft<S: ViewChangeEvidence>(
     Replica::new(Engine::new(&config, &epoch), config, quorum, epoch, me, salt)
 }
 
-/// Performs the work for the named protocol, or for that protocol with a wrong rule, which may be one without a scenario
-/// of its own.
+/// Performs the work for the named protocol, or for that protocol with a wrong rule, which may be one without a
+/// scenario of its own.
 pub(crate) fn for_all_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     match mutant {
         Some(Mutant::Rule(Rule::LowestParentAccepted)) => work.run(replica::<LowestParentAccepted>),
