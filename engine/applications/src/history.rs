@@ -73,7 +73,7 @@ fn stride_at(height: u64) -> u64 {
     stride
 }
 
-/// Encoded as the height and the digests. The height determines their number and their heights.
+/// By hand: the height, and the digests, whose number and heights it determines.
 impl Wire for History {
     fn encode(&self, out: &mut Encoder) {
         self.height.encode(out);

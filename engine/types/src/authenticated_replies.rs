@@ -78,6 +78,7 @@ impl AuthenticatedReplies {
     }
 }
 
+/// By hand: the authenticator covers the encoded replies, so decoding hashes them.
 impl Wire for AuthenticatedReplies {
     fn encode(&self, out: &mut Encoder) {
         out.put_u8(AUTHENTICATED_KIND);

@@ -91,7 +91,7 @@ impl fmt::Debug for Signers {
     }
 }
 
-/// Encoded as a byte count and the bytes, least significant first. The last byte is never zero, so a set has one
+/// By hand: a byte count and the bytes, least significant first. The last byte is never zero, so a set has one
 /// encoding.
 impl Wire for Signers {
     fn encode(&self, out: &mut Encoder) {

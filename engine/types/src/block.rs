@@ -159,6 +159,7 @@ impl fmt::Debug for Block {
     }
 }
 
+/// By hand: the covers have no number of their own, and the digest, which is not encoded, is computed anew.
 impl Wire for Block {
     fn encode(&self, out: &mut Encoder) {
         self.view.encode(out);

@@ -278,7 +278,7 @@ impl Certificate {
     }
 }
 
-/// Written by hand, because the attachments are validated before the proof is decoded.
+/// By hand: the attachments are as many as the signers, which is checked before the proof is decoded.
 impl Wire for Certificate {
     fn encode(&self, out: &mut Encoder) {
         self.subject.encode(out);

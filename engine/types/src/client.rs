@@ -170,6 +170,7 @@ impl Results {
     }
 }
 
+/// By hand: results are their encoding, which must be the shortest.
 impl Wire for Results {
     fn encode(&self, out: &mut Encoder) {
         out.put_slice(&self.body);
@@ -340,7 +341,8 @@ wire! {
         13 = Supports { id: u64["support id"], support },
     } by hand |out, input| {} {
         AUTHENTICATED_KIND => {
-            Err(input.invalid("replica reply", "it is authenticated; help: set `reply_authentication` as on the replicas"))
+            let why = "it is authenticated; help: set `reply_authentication` as on the replicas";
+            Err(input.invalid("replica reply", why))
         }
     }
 }

@@ -305,7 +305,7 @@ pub fn encode_list<T: Wire>(items: &[T], out: &mut Encoder) {
     }
 }
 
-/// One byte, 0 or 1, then the value if present.
+/// By hand, as the macro does not write generic types: one byte, 0 or 1, then the value if present.
 impl<T: Wire> Wire for Option<T> {
     fn encode(&self, out: &mut Encoder) {
         out.put_u8(self.is_some().into());
@@ -323,6 +323,7 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
+/// By hand, as the macro does not write generic types: the value alone.
 impl<T: Wire> Wire for Box<T> {
     fn encode(&self, out: &mut Encoder) {
         T::encode(self, out);
@@ -332,6 +333,7 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+/// By hand, as the macro does not write generic types: the value alone.
 impl<T: Wire> Wire for std::sync::Arc<T> {
     fn encode(&self, out: &mut Encoder) {
         T::encode(self, out);

@@ -320,6 +320,7 @@ impl fmt::Debug for Bundle {
     }
 }
 
+/// By hand: a bundle is its encoding, validated once, and copied only if the path says so.
 impl Wire for Bundle {
     fn encode(&self, out: &mut Encoder) {
         out.put_bytes(&self.body);

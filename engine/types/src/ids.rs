@@ -1,14 +1,13 @@
 //! Identifiers. Each has its own type, so that a height cannot be used as a view.
 
-use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
-use crate::tags;
+use crate::{tags, wire};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! number {
-    ($(#[$doc:meta])* $name:ident, $inner:ty, $letter:literal, $put:ident, $get:ident) => {
+    ($(#[$doc:meta])* $name:ident, $inner:ident, $letter:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
         #[serde(transparent)]
@@ -26,33 +25,26 @@ macro_rules! number {
             }
         }
 
-        impl Wire for $name {
-            fn encode(&self, out: &mut Encoder) {
-                out.$put(self.0);
-            }
-            fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-                Ok(Self(input.$get(stringify!($name))?))
-            }
-        }
+        wire! { struct $name($inner[stringify!($name)]) }
     };
 }
 
 number!(
     /// Index of a committee member, from 0.
-    ReplicaId, u16, "R", put_u16, get_u16
+    ReplicaId, u16, "R"
 );
 number!(
     /// A period with one leader (a round in Jolteon and DiemBFT). View 0 is genesis.
-    View, u64, "v", put_u64, get_u64
+    View, u64, "v"
 );
 number!(
     /// Distance of a block from genesis, or the slot of a PBFT batch. Height 0 is genesis.
-    Height, u64, "h", put_u64, get_u64
+    Height, u64, "h"
 );
 
 number!(
     /// Level of the features that an application uses; 0 at genesis. See [`crate::level`].
-    FeatureLevel, u16, "l", put_u16, get_u16
+    FeatureLevel, u16, "l"
 );
 
 /// One client session: the scope in which a command's sequence number is unique.
@@ -104,14 +96,7 @@ impl fmt::Debug for ClientId {
     }
 }
 
-impl Wire for ClientId {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_slice(&self.0.to_le_bytes());
-    }
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(ClientId(u128::from_le_bytes(input.get_array("ClientId")?)))
-    }
-}
+wire! { struct ClientId(u128["ClientId"]) }
 
 impl ReplicaId {
     /// Returns the index in arrays by member.

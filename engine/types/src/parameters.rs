@@ -123,6 +123,7 @@ fn is_text(bytes: &[u8]) -> bool {
     bytes.len() <= MAX_TEXT_BYTES && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
 }
 
+/// By hand: the handshake has the same text without a length, and one parser serves both.
 impl Wire for Parameters {
     fn encode(&self, out: &mut Encoder) {
         out.put_bytes(&Parameters::encode(self));

@@ -1,5 +1,5 @@
 //! The macro that declares encodings. Only types whose parts depend on each other implement [`Wire`](crate::Wire) by
-//! hand.
+//! hand, and a comment there says how.
 
 /// Declares the encoding of a type: its fields in order; an enum's variant begins with its number.
 ///
@@ -8,7 +8,7 @@
 ///
 /// | form | encoding |
 /// |---|---|
-/// | `u8["name"]`, `u16["name"]`, `u32["name"]`, `u64["name"]` | the number |
+/// | `u8["name"]`, and `u16`, `u32`, `u64`, `u128` likewise | the number |
 /// | `array["name"]` | a fixed number of bytes |
 /// | `flag["name"]` | 0 or 1 |
 /// | `bytes["name", limit]` | the length in four bytes, and the bytes |
@@ -122,21 +122,23 @@ macro_rules! wire {
     (@put $out:ident, $value:expr, u16 $of:tt) => { $out.put_u16(*$value) };
     (@put $out:ident, $value:expr, u32 $of:tt) => { $out.put_u32(*$value) };
     (@put $out:ident, $value:expr, u64 $of:tt) => { $out.put_u64(*$value) };
+    (@put $out:ident, $value:expr, u128 $of:tt) => { $out.put_slice(&$value.to_le_bytes()) };
     (@put $out:ident, $value:expr, flag $of:tt) => { $out.put_u8(u8::from(*$value)) };
     (@put $out:ident, $value:expr, bytes $of:tt) => { $out.put_bytes($value) };
     (@put $out:ident, $value:expr, text $of:tt) => { $out.put_bytes($value.as_bytes()) };
     (@put $out:ident, $value:expr, list $of:tt) => { $crate::codec::encode_list($value, $out) };
     (@put $out:ident, $value:expr, with [$encode:path, $decode:path]) => { $encode($value, $out) };
     (@get $input:ident) => { $crate::Wire::decode($input)? };
-    (@get $input:ident, array [$what:literal]) => { $input.get_array($what)? };
-    (@get $input:ident, u8 [$what:literal]) => { $input.get_u8($what)? };
-    (@get $input:ident, u16 [$what:literal]) => { $input.get_u16($what)? };
-    (@get $input:ident, u32 [$what:literal]) => { $input.get_u32($what)? };
-    (@get $input:ident, u64 [$what:literal]) => { $input.get_u64($what)? };
-    (@get $input:ident, flag [$what:literal]) => { $input.get_flag($what)? };
-    (@get $input:ident, bytes [$what:literal, $limit:expr]) => { $input.get_bytes($what, $limit)? };
-    (@get $input:ident, text [$what:literal, $limit:expr]) => { $input.get_text($what, $limit)? };
-    (@get $input:ident, list [$what:literal, $limit:expr, $each:expr]) => {
+    (@get $input:ident, array [$what:expr]) => { $input.get_array($what)? };
+    (@get $input:ident, u8 [$what:expr]) => { $input.get_u8($what)? };
+    (@get $input:ident, u16 [$what:expr]) => { $input.get_u16($what)? };
+    (@get $input:ident, u32 [$what:expr]) => { $input.get_u32($what)? };
+    (@get $input:ident, u64 [$what:expr]) => { $input.get_u64($what)? };
+    (@get $input:ident, u128 [$what:expr]) => { u128::from_le_bytes($input.get_array($what)?) };
+    (@get $input:ident, flag [$what:expr]) => { $input.get_flag($what)? };
+    (@get $input:ident, bytes [$what:expr, $limit:expr]) => { $input.get_bytes($what, $limit)? };
+    (@get $input:ident, text [$what:expr, $limit:expr]) => { $input.get_text($what, $limit)? };
+    (@get $input:ident, list [$what:expr, $limit:expr, $each:expr]) => {
         $crate::codec::decode_list($input, $what, $limit, $each)?
     };
     (@get $input:ident, with [$encode:path, $decode:path]) => { $decode($input)? };

@@ -74,7 +74,7 @@ impl Frontier {
     }
 }
 
-/// Omits the proofs of the certificates in the blocks, because they may differ between honest replicas.
+/// By hand: omits the proofs of the certificates in the blocks, because they may differ between honest replicas.
 impl Wire for Frontier {
     fn encode(&self, out: &mut Encoder) {
         out.put_count(self.0.len());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{DecodeError, Decoder, Encoder, ReplicaId, Time, Wire};
+use quorate_types::{ReplicaId, Time, Wire, wire};
 
 /// Maximum size of an input, in bytes: the client bundles of one iteration, or a frame, plus its header.
 pub const MAX_INPUT_BYTES: usize = 2 * MAX_FRAME_BYTES;
@@ -52,54 +52,42 @@ pub enum End {
     Limit { bytes: u64 },
 }
 
-impl Wire for Entry {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Entry::Begin(Begin { replica, salt }) => {
-                out.put_u8(1);
-                replica.encode(out);
-                out.put_u64(*salt);
-            }
-            Entry::Step(Step { replica, now, input, actions }) => {
-                out.put_u8(if actions.is_some() { 2 } else { 3 });
-                replica.encode(out);
-                out.put_u64(now.0);
-                out.put_bytes(input);
-                if let Some(actions) = actions {
-                    encode_list(actions, out);
-                }
-            }
-            Entry::End(End::Done { trace }) => {
-                out.put_u8(4);
-                out.put_bytes(trace.as_deref().unwrap_or_default().as_bytes());
-            }
-            Entry::End(End::Limit { bytes }) => {
-                out.put_u8(5);
-                out.put_u64(*bytes);
+wire! { struct Begin { replica, salt: u64["salt"] } }
+
+wire! {
+    enum Entry as "entry" { 1 = Begin(begin) }
+    by hand |out, input| {
+        Entry::Step(Step { replica, now, input, actions }) => {
+            out.put_u8(if actions.is_some() { 2 } else { 3 });
+            replica.encode(out);
+            out.put_u64(now.0);
+            out.put_bytes(input);
+            if let Some(actions) = actions {
+                encode_list(actions, out);
             }
         }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let kind = input.get_u8("entry")?;
-        Ok(match kind {
-            1 => Entry::Begin(Begin { replica: Wire::decode(input)?, salt: input.get_u64("salt")? }),
-            2 | 3 => Entry::Step(Step {
-                replica: Wire::decode(input)?,
-                now: Time(input.get_u64("time")?),
-                input: input.get_bytes("input", MAX_INPUT_BYTES)?,
-                actions: match kind {
-                    2 => Some(decode_list(input, "actions", MAX_ACTIONS, Fingerprint::BYTES)?),
-                    _ => None,
-                },
-            }),
-            4 => {
-                let trace = input.get_bytes("trace", MAX_TRACE_BYTES)?;
-                let trace = std::str::from_utf8(&trace).map_err(|_| input.invalid("trace", "it is not UTF-8"))?;
-                Entry::End(End::Done { trace: (!trace.is_empty()).then(|| trace.to_owned()) })
-            }
-            5 => Entry::End(End::Limit { bytes: input.get_u64("limit")? }),
-            _ => return Err(input.invalid("entry", "no such kind")),
-        })
+        Entry::End(End::Done { trace }) => {
+            out.put_u8(4);
+            out.put_bytes(trace.as_deref().unwrap_or_default().as_bytes());
+        }
+        Entry::End(End::Limit { bytes }) => {
+            out.put_u8(5);
+            out.put_u64(*bytes);
+        }
+    } {
+        kind @ (2 | 3) => Ok(Entry::Step(Step {
+            replica: Wire::decode(input)?,
+            now: Time(input.get_u64("time")?),
+            input: input.get_bytes("input", MAX_INPUT_BYTES)?,
+            actions: match kind {
+                2 => Some(decode_list(input, "actions", MAX_ACTIONS, Fingerprint::BYTES)?),
+                _ => None,
+            },
+        })),
+        4 => {
+            let trace = input.get_text("trace", MAX_TRACE_BYTES)?;
+            Ok(Entry::End(End::Done { trace: (!trace.is_empty()).then_some(trace) }))
+        }
+        5 => Ok(Entry::End(End::Limit { bytes: input.get_u64("limit")? })),
     }
 }
