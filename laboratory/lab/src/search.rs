@@ -18,6 +18,13 @@ const STRIDE: f64 = 4.0;
 /// Highest rate to try, in commands per second.
 const MAX_SEARCH_RATE: u64 = 100_000_000;
 
+/// The judged part of a benchmark's result is all of it.
+impl AsMut<BenchResult> for BenchResult {
+    fn as_mut(&mut self) -> &mut BenchResult {
+        self
+    }
+}
+
 /// Judges a run at a rate.
 fn judge(rate: u64, result: &BenchResult, limit_ms: u64) -> Probe {
     let (throughput, p99_ms) = (result.throughput_ops, result.latency_ms.p99);
@@ -54,32 +61,32 @@ pub fn next_rate(first: u64, probes: &[Probe]) -> Option<u64> {
 }
 
 /// Runs a load at several rates. Returns the search, and the result at the highest rate that passed, or else at the
-/// last rate. `bench` extracts the judged part of a result.
+/// last rate. Passes the watcher to each run and its probe.
 ///
 /// # Errors
 /// The error of the first run that fails.
-pub(crate) fn search<R, E>(
+pub(crate) fn search<R: AsMut<BenchResult>, E, W: ?Sized>(
     spec: &BenchSpec,
-    mut run: impl FnMut(&BenchSpec) -> Result<R, E>,
-    bench: impl Fn(&mut R) -> &mut BenchResult,
-    on_probe: &mut dyn FnMut(&Probe),
+    watcher: &mut W,
+    mut run: impl FnMut(&BenchSpec, &mut W) -> Result<R, E>,
+    on_probe: impl Fn(&mut W, &Probe),
 ) -> Result<R, E> {
     let mut search = Search::default();
     let mut best: Option<R> = None;
     let mut last = None;
     while let Some(rate) = next_rate(spec.rate.unwrap_or(DEFAULT_SEARCH_RATE), &search.probes) {
         let probe = BenchSpec { search: false, rate: Some(rate), outstanding: None, ..spec.clone() };
-        let mut result = match run(&probe) {
+        let mut result = match run(&probe, watcher) {
             Ok(result) => result,
             Err(_) if !search.probes.is_empty() && !partial::goes_on() => break,
             Err(error) => return Err(error),
         };
-        if bench(&mut result).partial.is_some() {
+        if result.as_mut().partial.is_some() {
             last = Some(result);
             break;
         }
-        let probe = judge(rate, bench(&mut result), spec.search_p99_ms);
-        on_probe(&probe);
+        let probe = judge(rate, result.as_mut(), spec.search_p99_ms);
+        on_probe(watcher, &probe);
         let is_best = probe.ok && search.rate.is_none_or(|highest| rate > highest);
         search.probes.push(probe);
         if is_best {
@@ -92,7 +99,7 @@ pub(crate) fn search<R, E>(
         }
     }
     let mut result = best.or(last).expect("a search has a first run");
-    let found = bench(&mut result);
+    let found = result.as_mut();
     let runs = search.probes.len();
     found.partial = found.partial.take().or_else(|| partial::partial(|| format!("after {runs} runs of a search")));
     if found.partial.is_none() && search.rate.is_none() {

@@ -37,7 +37,7 @@ use crate::affinity::Pinned;
 use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, EmulationResult, Event, Loaded};
-use crate::search::{Probe, search};
+use crate::search::search;
 use crate::settings::{commands, load_options};
 use crate::spec::{BenchSpec, Fault, Host, Interval};
 use course::Course;
@@ -49,7 +49,6 @@ use quorate_client::load::LoadReport;
 use quorate_client::workload::Workload;
 use quorate_client::{ClientConfig, StatusProbe};
 use quorate_operator::testnet::client_config;
-use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
 use watched::LoadThread;
@@ -86,18 +85,13 @@ pub fn run_on(
         return Bench::start_on(spec, emulation)?.run(watcher);
     }
     spec.validate()?;
-    let found = search_with(spec, watcher, |spec, watcher| Bench::start_on(spec, emulation)?.run(watcher))?;
+    let found = search(
+        spec,
+        watcher,
+        |spec, watcher| Bench::start_on(spec, emulation)?.run(watcher),
+        |watcher, probe| watcher.probe(probe),
+    )?;
     Ok(BenchResult { command: emulation.command_line(spec), ..found })
-}
-
-fn search_with(
-    spec: &BenchSpec,
-    watcher: &mut dyn Watcher,
-    mut run: impl FnMut(&BenchSpec, &mut dyn Watcher) -> Result<BenchResult, BenchError>,
-) -> Result<BenchResult, BenchError> {
-    let watcher = RefCell::new(watcher);
-    let on_probe = &mut |probe: &Probe| watcher.borrow_mut().probe(probe);
-    search(spec, |spec| run(spec, &mut **watcher.borrow_mut()), |result| result, on_probe)
 }
 
 impl Bench {
@@ -166,7 +160,12 @@ pub fn load(
 ) -> Result<BenchResult, BenchError> {
     spec.validate()?;
     if spec.search {
-        let found = search_with(spec, watcher, |spec, watcher| load(spec, config, directory, watcher))?;
+        let found = search(
+            spec,
+            watcher,
+            |spec, watcher| load(spec, config, directory, watcher),
+            |watcher, probe| watcher.probe(probe),
+        )?;
         return Ok(BenchResult { command: foreign::command(spec, directory), ..found });
     }
     if spec.workload.is_key_value() && config.application != ApplicationKind::KEY_VALUE {

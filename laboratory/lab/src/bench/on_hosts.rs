@@ -6,9 +6,9 @@ use super::deployed::{Deployed, DeploymentOptions, FleetLoad};
 use super::error::BenchError;
 use super::measure;
 use super::progress::Watcher;
-use super::search_with;
 use crate::partial;
 use crate::result::{BenchResult, DeploymentResult};
+use crate::search::search;
 use crate::spec::BenchSpec;
 
 /// Runs the spec on the machines of `--hosts`, and returns its result. Nothing is left on them unless asked for.
@@ -27,7 +27,8 @@ pub fn run_deployed(
     if !spec.search {
         return run(spec, options, watcher);
     }
-    let found = search_with(spec, watcher, |spec, watcher| run(spec, options, watcher))?;
+    let found =
+        search(spec, watcher, |spec, watcher| run(spec, options, watcher), |watcher, probe| watcher.probe(probe))?;
     Ok(BenchResult { command: options.command_line(spec), ..found })
 }
 

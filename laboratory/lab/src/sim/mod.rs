@@ -52,8 +52,8 @@ pub fn run_or_search(
     if options.chaos {
         return Err(SimError::Search("--chaos"));
     }
-    let once = |spec: &BenchSpec| run_once(spec, options, on_report);
-    let mut found = search(spec, once, |result: &mut SimResult| &mut result.bench, on_probe)?;
+    let mut found =
+        search(spec, on_probe, |spec, _| run_once(spec, options, on_report), |on_probe, probe| on_probe(probe))?;
     found.bench.command = result::command(spec, options, found.seeds[0].seed);
     Ok(found)
 }

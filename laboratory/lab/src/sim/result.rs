@@ -162,8 +162,8 @@ impl fmt::Display for MachineResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&describe(
             self,
-            "[{place}, ]{clients} at replica {replica}: {throughput_per_s}, p50 {p50_ms}, p99 {p99_ms}, committed there \
-             after {commit_p50_ms}[, {refused_commands} refused]",
+            "[{place}, ]{clients} at replica {replica}: {throughput_per_s}, p50 {p50_ms}, p99 {p99_ms}, committed \
+             there after {commit_p50_ms}[, {refused_commands} refused]",
         ))
     }
 }
@@ -193,6 +193,12 @@ pub struct SeedResult {
     pub transcript: Vec<String>,
     /// Command that reproduces this seed.
     pub replay: String,
+}
+
+impl AsMut<BenchResult> for SimResult {
+    fn as_mut(&mut self) -> &mut BenchResult {
+        &mut self.bench
+    }
 }
 
 impl SimResult {
