@@ -114,7 +114,7 @@ fn live<R: Viewed>(seed: u64) {
     }
     let mut commands: Vec<Digest> = Vec::new();
     for _ in 0..40 {
-        disturb(&mut world, &mut random, n);
+        world.network.disturb(&mut random);
         for _ in 0..random.below(4) {
             commands.push(world.submit(1 + random.below(3)));
         }
@@ -152,23 +152,6 @@ fn any_config<R: Viewed>(random: &mut Random) -> Config {
         min_view_timeout_ms: 30,
         retained_blocks: *random.pick(&[200, 1024]),
         ..crate::common::config::<R>()
-    }
-}
-
-fn disturb<R: Viewed>(world: &mut World<R>, random: &mut Random, n: usize) {
-    let mut replica = || ReplicaId(random.below(n as u64) as u16);
-    let (one, other) = (replica(), replica());
-    match random.below(8) {
-        0 => world.network.isolate(one, true),
-        1 => world.network.silence(one, true),
-        2 | 3 => world.network.set_cut(one, other, true),
-        4 => world.network.set_delay(one, other, random.time_below(Duration::from_millis(20))),
-        5 => {
-            world.network.lost_per_mille = random.below(100);
-            world.network.doubled_per_mille = random.below(100);
-        }
-        6 => world.network.isolate(one, false),
-        _ => world.network.heal(),
     }
 }
 

@@ -2,36 +2,15 @@
 
 use crate::{Counter, add};
 use quorate::kind;
-use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
-use quorate_consensus::Config;
-use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
-use quorate_network::transports::Wire;
-use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec, run};
-use quorate_types::{Quorum, ReplicaStages};
+use quorate_simulator::{NetworkSpec, SimSpec, run};
 use std::time::Duration;
 
 fn spec() -> SimSpec {
     SimSpec {
-        consensus: Config::default(),
-        quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::ED25519,
-        macs: None,
-        signatures: Signatures::Modelled,
-        copies: Default::default(),
-        certificate_cache: CertificateCache::On,
-        client_authentication: ClientAuthentication::None,
-        reply_seals: None,
         application: kind::<Counter>(),
-        reply: ReplyMode::Each,
-        wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
-        costs: CostTable::shipped(),
-        probes: false,
-        stages: ReplicaStages::default(),
-        cores: 0,
-        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 20 },
@@ -40,8 +19,8 @@ fn spec() -> SimSpec {
             duration: Duration::from_millis(400),
             ..LoadOptions::default()
         },
-        clients_at: ClientsAt::Network,
         chaos: Some(Duration::from_secs(1)),
+        ..SimSpec::default()
     }
 }
 

@@ -17,7 +17,8 @@ mod support;
 use quorate_applications::KeyValueCommand;
 use quorate_crypto::ClientIdentity;
 use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
-use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, Height, ReplicaId, encode_message};
+use quorate_testkit::bare::{self, frame};
+use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, Height, ReplicaId};
 use std::error::Error;
 use std::fs;
 use std::io::{Read, Write};
@@ -296,23 +297,9 @@ impl Ground {
         let mut stream = TcpStream::connect(address)?;
         stream.set_write_timeout(Some(Duration::from_millis(300)))?;
         stream.set_read_timeout(Some(Duration::from_millis(300)))?;
-        let mut hello = b"QUORATE\n".to_vec();
-        hello.push(quorate_types::codec::WIRE_VERSION);
-        hello.extend_from_slice(&self.committee.cluster.0.0);
-        hello.extend_from_slice(&self.committee.epoch.0.0);
-        hello.push(2);
-        hello.extend_from_slice(&id.to_le_bytes());
-        hello.push(1);
-        hello.extend_from_slice(&replica.0.to_le_bytes());
-        hello.extend_from_slice(&[0; 32]);
-        stream.write_all(&hello)?;
+        stream.write_all(&bare::hello((self.committee.cluster, self.committee.epoch), id, replica))?;
         Ok(stream)
     }
-}
-
-fn frame(request: &ClientRequest) -> Vec<u8> {
-    let body = encode_message(request);
-    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
 fn rest(_: &Ground, _: Target, stop: &AtomicBool) {

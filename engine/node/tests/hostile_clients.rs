@@ -5,8 +5,9 @@
 use crate::support::TestClient;
 use quorate_crypto::ClientIdentity;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
+use quorate_testkit::bare::{self, frame};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientRequest, ClusterId, EpochId, Height, ReplicaId, ReplicaThreads, Status, encode_message,
+    Bundle, BundleBuilder, ClientRequest, ClusterId, EpochId, Height, ReplicaId, ReplicaThreads, Status,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -42,27 +43,13 @@ fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
     committee.replicas().map(|replica| (replica, address(replica), committee.epoch)).collect()
 }
 
-/// Opens a connection and claims an id. Layout: magic, version, cluster, epoch, role, id, expected replica, nonce.
+/// Opens a connection and claims an id.
 fn dial((replica, address, epoch): Target, client: u128) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
-    let mut hello = b"QUORATE\n".to_vec();
-    hello.push(quorate_types::codec::WIRE_VERSION);
-    hello.extend_from_slice(&ClusterId::from_name(NAME).0.0);
-    hello.extend_from_slice(&epoch.0.0);
-    hello.push(2);
-    hello.extend_from_slice(&client.to_le_bytes());
-    hello.push(1);
-    hello.extend_from_slice(&replica.0.to_le_bytes());
-    hello.extend_from_slice(&[0; 32]);
-    stream.write_all(&hello)?;
+    stream.write_all(&bare::hello((ClusterId::from_name(NAME), epoch), client, replica))?;
     Ok(stream)
-}
-
-fn frame(request: &ClientRequest) -> Vec<u8> {
-    let body = encode_message(request);
-    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
 /// Returns a bundle in another client's name, with an invalid signature.

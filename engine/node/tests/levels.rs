@@ -5,14 +5,15 @@ use crate::restart::{HANG, Net, REPLICAS};
 use crate::support::TestClient;
 use bytes::Bytes;
 use quorate_applications::levels::ACTIVATION_DELAY_BLOCKS;
-use quorate_applications::{Application, ApplicationKind, BlockContext, Executor, Factory, Frozen, RestoreError};
+use quorate_applications::{ApplicationKind, BlockContext, Executor, Factory};
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::initial_state::{self, InitialState};
+use quorate_testkit::levelled::{LEVELLED, Levelled};
 use quorate_types::level::SYSTEM_SEQUENCE;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Command, Decoder, EpochId, FeatureLevel, Height, LevelChange,
-    LevelStatus, LevelSupport, Outcome, PendingLevel, ReplicaId, ReplicaReply, Wire, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Decoder, EpochId, FeatureLevel, Height, LevelChange, LevelStatus,
+    LevelSupport, Outcome, PendingLevel, ReplicaId, ReplicaReply, Wire, encode_message,
 };
 use std::fs;
 use std::path::Path;
@@ -20,52 +21,16 @@ use std::time::Instant;
 
 /// File in a replica's directory with the level that its program supports.
 const PROGRAM: &str = "program";
-const NAME: &str = "levelled";
 const LEVEL: FeatureLevel = FeatureLevel(1);
-
-/// Returns the level of the block, and has no state.
-struct Levelled {
-    supported: FeatureLevel,
-}
-
-impl Application for Levelled {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn supported_level(&self) -> FeatureLevel {
-        self.supported
-    }
-
-    fn execute(&mut self, block: &BlockContext, _command: &Command<'_>, result: &mut Vec<u8>) {
-        result.extend(block.level().0.to_le_bytes());
-    }
-
-    fn query(&self, _question: &[u8]) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn freeze(&mut self) -> Frozen {
-        Box::new(Bytes::new)
-    }
-
-    fn snapshot_bytes(&self) -> usize {
-        0
-    }
-
-    fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
-        Ok(())
-    }
-}
 
 /// Returns the application, which supports the level in the directory of this process' replica, if it is one.
 pub fn application() -> ApplicationKind {
     static FACTORY: Factory = Factory {
-        name: NAME,
+        name: LEVELLED,
         make: || {
             let directory = std::env::var_os(crate::restart::REPLICA_DIRECTORY).unwrap_or_default();
             let text = fs::read_to_string(Path::new(&directory).join(PROGRAM)).unwrap_or_default();
-            Box::new(Levelled { supported: FeatureLevel(text.parse().unwrap_or(0)) })
+            Box::new(Levelled(FeatureLevel(text.parse().unwrap_or(0))))
         },
     };
     ApplicationKind::register(&FACTORY).expect("the name is free")
@@ -197,7 +162,7 @@ fn an_initial_state_carries_its_level() {
         genesis,
         height: Height(7),
         level: FeatureLevel(level),
-        application: NAME.to_owned(),
+        application: LEVELLED.to_owned(),
         state: Bytes::new(),
     };
     for (level, magic) in [(0, b"qInit001"), (2, b"qInit002")] {

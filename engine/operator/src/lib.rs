@@ -7,6 +7,7 @@
 mod applications;
 pub mod backup;
 pub mod client;
+pub mod commands;
 pub mod failure;
 pub mod health;
 pub mod inspect;

@@ -3,11 +3,11 @@
 //! A replica's process is this test binary, told to run only the test [`run_as_replica`].
 
 use crate::{Net, call, free_ports, succeeds};
-use bytes::Bytes;
-use quorate_applications::{Application, ApplicationKind, BlockContext, Factory, Frozen, RestoreError};
+use quorate_applications::{ApplicationKind, Factory};
 use quorate_client::{Client, ClientConfig};
 use quorate_node::{StderrObserver, run_directory};
-use quorate_types::{Command, FeatureLevel};
+use quorate_testkit::levelled::{LEVELLED, Levelled};
+use quorate_types::FeatureLevel;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -18,41 +18,8 @@ const SUPPORTED: &str = "QUORATE_TEST_LEVEL_SUPPORTED";
 const REPLICAS: u16 = 4;
 const HANG: Duration = Duration::from_secs(60);
 
-/// Returns the level of the block, and has no state.
-struct Levelled(FeatureLevel);
-
-impl Application for Levelled {
-    fn name(&self) -> &'static str {
-        FACTORY.name
-    }
-
-    fn supported_level(&self) -> FeatureLevel {
-        self.0
-    }
-
-    fn execute(&mut self, block: &BlockContext, _command: &Command<'_>, result: &mut Vec<u8>) {
-        result.extend(block.level().0.to_le_bytes());
-    }
-
-    fn query(&self, _question: &[u8]) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn freeze(&mut self) -> Frozen {
-        Box::new(Bytes::new)
-    }
-
-    fn snapshot_bytes(&self) -> usize {
-        0
-    }
-
-    fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
-        Ok(())
-    }
-}
-
 static FACTORY: Factory = Factory {
-    name: "levelled",
+    name: LEVELLED,
     make: || {
         let supported = std::env::var(SUPPORTED).ok().and_then(|level| level.parse().ok());
         Box::new(Levelled(FeatureLevel(supported.unwrap_or(0))))

@@ -1,12 +1,11 @@
 //! After a disk failure, the journal fails permanently, reports the reason, and reports nothing more as durable.
 
+use crate::common::hanging::Hanging;
 use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
 use quorate_storage::{
-    Faults, FileJournal, Fsync, Journal, JournalError, JournalOptions, Medium, MediumFile, SimulatedDisk,
-    SimulatedFile, SteppedJournal,
+    Faults, FileJournal, Fsync, Journal, JournalError, JournalOptions, SimulatedDisk, SteppedJournal,
 };
-use std::io;
 use std::sync::{Arc, RwLock, mpsc};
 use std::time::Duration;
 
@@ -73,79 +72,6 @@ fn a_disk_that_hangs_does_not_fill_the_memory() {
         journal.append(id, record(id, 100)).unwrap();
         journal.commit().unwrap();
         journal.step();
-    }
-}
-
-/// Disk that hangs while a test holds the write lock of `answers`.
-#[derive(Clone)]
-struct Hanging {
-    disk: SimulatedDisk,
-    answers: Arc<RwLock<()>>,
-}
-
-struct HangingFile {
-    file: SimulatedFile,
-    answers: Arc<RwLock<()>>,
-}
-
-impl Hanging {
-    fn file(&self, file: io::Result<SimulatedFile>) -> io::Result<HangingFile> {
-        Ok(HangingFile { file: file?, answers: self.answers.clone() })
-    }
-}
-
-impl Medium for Hanging {
-    type File = HangingFile;
-
-    fn name(&self) -> &'static str {
-        "hanging"
-    }
-
-    fn describe(&self, name: &str) -> String {
-        self.disk.describe(name)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn create(&self, name: &str, bytes: u64) -> io::Result<HangingFile> {
-        self.file(self.disk.create(name, bytes))
-    }
-
-    fn open(&self, name: &str) -> io::Result<HangingFile> {
-        self.file(self.disk.open(name))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_names(&self) -> io::Result<()> {
-        self.disk.sync_names()
-    }
-}
-
-impl MediumFile for HangingFile {
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, into)
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _answers = self.answers.read().unwrap();
-        self.file.write(offset, data)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
     }
 }
 

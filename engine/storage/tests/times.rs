@@ -1,74 +1,11 @@
 //! Durations of writes: percentiles of the latest, and a write that does not end.
 
+use crate::common::hanging::Hanging;
 use crate::common::{disk, identity, record, small};
-use quorate_storage::{FileJournal, Journal, Medium, MediumFile, SimulatedDisk, SimulatedFile};
+use quorate_storage::{FileJournal, Journal};
 use quorate_types::status::WriteTimes;
-use std::io;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-
-/// A disk whose writes wait while the gate is held.
-#[derive(Clone)]
-struct Gated {
-    disk: SimulatedDisk,
-    gate: Arc<RwLock<()>>,
-}
-
-struct GatedFile {
-    file: SimulatedFile,
-    gate: Arc<RwLock<()>>,
-}
-
-impl Gated {
-    fn file(&self, file: io::Result<SimulatedFile>) -> io::Result<GatedFile> {
-        file.map(|file| GatedFile { file, gate: self.gate.clone() })
-    }
-}
-
-impl Medium for Gated {
-    type File = GatedFile;
-
-    fn name(&self) -> &'static str {
-        self.disk.name()
-    }
-    fn describe(&self, name: &str) -> String {
-        self.disk.describe(name)
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<GatedFile> {
-        self.file(self.disk.create(name, bytes))
-    }
-    fn open(&self, name: &str) -> io::Result<GatedFile> {
-        self.file(self.disk.open(name))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn sync_names(&self) -> io::Result<()> {
-        self.disk.sync_names()
-    }
-}
-
-impl MediumFile for GatedFile {
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
-    }
-    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, into)
-    }
-    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _open = self.gate.read().expect("nobody panics with it");
-        self.file.write(offset, data)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-}
 
 fn write(journal: &mut dyn Journal, id: u64) {
     journal.append(id, record(id, 100)).expect("room");
@@ -83,8 +20,8 @@ fn wait_until_durable(journal: &mut dyn Journal, id: u64) {
 
 #[test]
 fn a_write_that_does_not_end_is_seen_and_counts_once_it_has() {
-    let gate = Arc::new(RwLock::new(()));
-    let medium = Gated { disk: disk(1), gate: gate.clone() };
+    let answers = Arc::new(RwLock::new(()));
+    let medium = Hanging { disk: disk(1), answers: answers.clone() };
     let mut journal = FileJournal::on(medium, identity(), &small()).expect("a new journal");
     for id in 0..5 {
         write(&mut journal, id);
@@ -95,7 +32,7 @@ fn a_write_that_does_not_end_is_seen_and_counts_once_it_has() {
     assert!(times.p50_us <= times.p99_us && times.p99_us <= times.max_us, "{times:?}");
 
     let held = Duration::from_millis(30);
-    let closed = gate.write().expect("nobody panics with it");
+    let closed = answers.write().expect("nobody panics with it");
     write(&mut journal, 5);
     while journal.write_times().expect("it measures").pending_us < held.as_micros() as u64 {
         std::thread::yield_now();

@@ -32,19 +32,12 @@ use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec};
 use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
-use quorate_operator::health::{self, HealthArgs};
-use quorate_operator::inspection::InspectArgs;
-use quorate_operator::keys::KeysArgs;
-use quorate_operator::level::{self, LevelCommand};
+use quorate_operator::commands::ClusterCommand;
 use quorate_operator::node::{NodeArgs, keep_memory_secret};
 use quorate_operator::output::Outputs;
-use quorate_operator::restart::{self, RestartArgs};
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
-use quorate_operator::signer::{self, SignerCommand};
-use quorate_operator::snapshot::{self, SnapshotCommand};
-use quorate_operator::status::{self, StatusArgs};
 use quorate_operator::testnet::TestnetArgs;
-use quorate_operator::{Outcome, inspect, keys, node, output};
+use quorate_operator::{Outcome, node, output};
 use quorate_types::Fault;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -103,33 +96,10 @@ enum Command {
     /// Run one replica from its directory until a signal stops it.
     #[command(after_help = node::EXIT_STATUS)]
     Node(NodeArgs),
-    /// Inspect the directory of a running or stopped replica: its signed statements and the integrity of its journal.
-    /// Export the committed chain for others to check.
-    #[command(after_help = inspect::EXIT_STATUS)]
-    Inspect(InspectArgs),
-    /// Show the status of replicas: views, heights, peers, and anything that needs attention.
-    #[command(after_help = status::EXIT_STATUS)]
-    Status(StatusArgs),
-    /// Ask a replica whether it is healthy or ready, for health checks in containers.
-    #[command(after_help = health::EXIT_STATUS)]
-    Health(HealthArgs),
-    /// Save a certified state of a cluster, verify it without the cluster, and begin a new cluster with it.
-    #[command(subcommand, after_help = snapshot::EXIT_STATUS)]
-    Snapshot(SnapshotCommand),
-    /// Raise the feature level of a cluster's application, once all replicas support the new one.
-    #[command(subcommand, after_help = level::EXIT_STATUS)]
-    Level(LevelCommand),
-    /// Restart the replicas of a cluster one after the other, each once the one before it is ready.
-    #[command(after_help = restart::EXIT_STATUS)]
-    Restart(Box<RestartArgs>),
+    #[command(flatten)]
+    Cluster(ClusterCommand),
     /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
-    /// Create, show, certify, encrypt and decrypt key files.
-    #[command(after_help = keys::PASSPHRASES)]
-    Keys(KeysArgs),
-    /// Sign the votes of a replica in another process, which has the key and refuses contradicting statements.
-    #[command(subcommand, after_help = signer::EXIT_STATUS)]
-    Signer(SignerCommand),
     /// Run on a host of `bench --host deployed`, started by it over SSH: execute its orders from standard input.
     #[command(hide = true)]
     DeployedAgent,
@@ -186,9 +156,7 @@ impl Command {
             | Command::Replay(_)
             | Command::Testnet(_)
             | Command::Node(_)
-            | Command::Inspect(_) => false,
-            Command::Status(_) | Command::Health(_) | Command::Restart(_) => false,
-            Command::Snapshot(_) | Command::Level(_) | Command::Keys(_) | Command::Signer(_) => false,
+            | Command::Cluster(_) => false,
             Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -215,15 +183,8 @@ fn run(command: Command) -> Outcome {
         Command::Museum(arguments) => museum::run(&arguments),
         Command::Testnet(arguments) => testnet::run(arguments),
         Command::Node(arguments) => node::run(&arguments),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Status(arguments) => status::run(&arguments),
-        Command::Health(arguments) => health::run(&arguments),
-        Command::Snapshot(command) => snapshot::run(command, &testnet::PROGRAM),
-        Command::Level(command) => level::run(&command),
-        Command::Restart(arguments) => restart::run(*arguments, &testnet::PROGRAM),
+        Command::Cluster(command) => command.run(&testnet::PROGRAM),
         Command::Client(arguments) => client::run(arguments),
-        Command::Keys(arguments) => keys::run(arguments),
-        Command::Signer(command) => signer::run(command),
         Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),
         Command::Man(arguments) => shell::manual(&arguments, shell::program::<Cli>()),
     }

@@ -1,6 +1,7 @@
 //! Checks the layers of the architecture: a crate imports only the crates that its entry allows, and their imports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Allowed imports of each crate, with reasons in `docs/ARCHITECTURE.md`. The engine comes first: it never imports the
@@ -22,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-plots", &[]),
     ("quorate-lab", &["quorate-operator", "quorate-simulator", "quorate-plots"]),
     ("quorate-runner", &["quorate-lab"]),
-    (TESTKIT, &["quorate-crypto", "quorate-network"]),
+    (TESTKIT, &["quorate-applications", "quorate-consensus", "quorate-crypto", "quorate-network"]),
     ("quorate-cli", &["quorate-runner"]),
 ];
 
@@ -160,24 +161,62 @@ fn the_default_build_contains_no_bug_of_the_museum() {
     }
 }
 
-/// The core computes with whole numbers, which are the same on every machine and in every build.
-#[test]
-fn the_core_uses_no_floating_point() {
-    let mut open = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/consensus/src"))];
-    let mut files = 0;
+/// Returns the sources below a directory of the repository, with their texts.
+fn sources(below: &str) -> Vec<(PathBuf, String)> {
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(below)];
+    let mut files = Vec::new();
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).expect("the sources are there") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 open.push(path);
-                continue;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source is text");
+                files.push((path, text));
             }
-            let text = std::fs::read_to_string(&path).expect("a source is text");
-            assert!(!text.contains("f64") && !text.contains("f32"), "{} has floating-point numbers", path.display());
-            files += 1;
         }
     }
-    assert!(files > 100, "all {files} files were read");
+    files
+}
+
+/// The core computes with whole numbers, which are the same on every machine and in every build.
+#[test]
+fn the_core_uses_no_floating_point() {
+    let files = sources("engine/consensus/src");
+    assert!(files.len() > 100, "all {} files were read", files.len());
+    for (path, text) in files {
+        assert!(!text.contains("f64") && !text.contains("f32"), "{} has floating-point numbers", path.display());
+    }
+}
+
+/// The macro `wire!` declares encodings. Exceptions have a comment with the reason.
+#[test]
+fn an_encoding_by_hand_says_why() {
+    let mut by_hand = 0;
+    for (path, text) in sources("engine").into_iter().chain(sources("laboratory")) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("impl")) {
+            if line.contains(" Wire for ") {
+                let comment = lines[..at].iter().rev().take_while(|line| line.starts_with("///"));
+                let says_why = comment.into_iter().any(|line| line.starts_with("/// By hand"));
+                assert!(says_why, "{}:{}: declare it with `wire!`, or say why not", path.display(), at + 1);
+                by_hand += 1;
+            }
+        }
+    }
+    assert!(by_hand > 0, "the test detects them");
+}
+
+/// rustfmt leaves long comments, strings and macros as they are.
+#[test]
+fn no_source_has_a_line_of_more_than_120_columns() {
+    for (path, text) in sources("engine").into_iter().chain(sources("laboratory")) {
+        // Tests quote files, whose lines may be longer.
+        if path.components().any(|part| part.as_os_str() == "src") {
+            let long = text.lines().position(|line| line.chars().count() > 120);
+            assert_eq!(long.map(|at| at + 1), None, "{} has a long line", path.display());
+        }
+    }
 }
 
 /// Checks that the rules' files do not mention the museum's bugs.

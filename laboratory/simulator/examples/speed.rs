@@ -4,14 +4,12 @@
 //! Blocks have one command, the signature scheme is `none`, and links have no loss. Simulated work is free or costs as
 //! much as in the shipped table. An argument such as `jolteon-4-none` runs only that case.
 
-use quorate_applications::ApplicationKind;
-use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions, thread_cpu_time};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
-use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec, run};
+use quorate_crypto::SchemeKind;
+use quorate_simulator::{CostTable, SimSpec, run};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -36,21 +34,7 @@ fn main() {
             consensus: Config { protocol, ..Config::default() },
             quorum: Quorum::of(replicas).expect("a sound size"),
             scheme: SchemeKind::NONE,
-            macs: None,
-            signatures: Signatures::Modelled,
-            copies: Default::default(),
-            certificate_cache: CertificateCache::On,
-            client_authentication: ClientAuthentication::None,
-            reply_seals: None,
-            application: ApplicationKind::LOG,
-            reply: ReplyMode::Each,
-            wire: quorate_network::transports::Wire::default(),
-            network: NetworkSpec::default(),
             costs: if costs == "none" { CostTable::free() } else { CostTable::shipped() },
-            probes: false,
-            stages: quorate_types::ReplicaStages::default(),
-            cores: 0,
-            router: Duration::ZERO,
             load: LoadOptions {
                 clients: 1,
                 mode: LoadMode::Closed { outstanding: 1 },
@@ -59,8 +43,7 @@ fn main() {
                 duration: Duration::from_millis(millis),
                 ..LoadOptions::default()
             },
-            clients_at: ClientsAt::Network,
-            chaos: None,
+            ..SimSpec::default()
         };
         let start = thread_cpu_time();
         let report = run(&spec, 1, &commands);

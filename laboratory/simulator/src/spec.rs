@@ -64,6 +64,35 @@ pub struct SimSpec {
     pub chaos: Option<Duration>,
 }
 
+/// Four replicas of the default protocol on the default network, with the shipped costs, without faults.
+impl Default for SimSpec {
+    fn default() -> SimSpec {
+        SimSpec {
+            consensus: Config::default(),
+            copies: CopyRules::default(),
+            quorum: Quorum::of(4).expect("a sound size"),
+            scheme: SchemeKind::ED25519,
+            macs: None,
+            signatures: Signatures::Modelled,
+            certificate_cache: CertificateCache::On,
+            client_authentication: ClientAuthentication::None,
+            reply_seals: None,
+            application: ApplicationKind::LOG,
+            reply: ReplyMode::Each,
+            wire: Wire::default(),
+            network: NetworkSpec::default(),
+            costs: CostTable::shipped(),
+            probes: false,
+            stages: ReplicaStages::default(),
+            cores: 0,
+            router: Duration::ZERO,
+            load: LoadOptions::default(),
+            clients_at: ClientsAt::Network,
+            chaos: None,
+        }
+    }
+}
+
 impl SimSpec {
     /// Places the client machines.
     ///

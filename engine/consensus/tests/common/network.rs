@@ -67,6 +67,25 @@ impl<M> Network<M> {
         }
     }
 
+    /// Disturbs or heals links, as the random numbers say.
+    pub fn disturb(&mut self, random: &mut Random) {
+        let replicas = self.replicas as u64;
+        let mut replica = || ReplicaId(random.below(replicas) as u16);
+        let (one, other) = (replica(), replica());
+        match random.below(8) {
+            0 => self.isolate(one, true),
+            1 => self.silence(one, true),
+            2 | 3 => self.set_cut(one, other, true),
+            4 => self.set_delay(one, other, random.time_below(Duration::from_millis(20))),
+            5 => {
+                self.lost_per_mille = random.below(100);
+                self.doubled_per_mille = random.below(100);
+            }
+            6 => self.isolate(one, false),
+            _ => self.heal(),
+        }
+    }
+
     fn link(&self, from: ReplicaId, to: ReplicaId) -> usize {
         from.index() * self.replicas + to.index()
     }

@@ -80,7 +80,7 @@ fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: ViewChangeEvidenc
     }
     let mut commands: Vec<Digest> = Vec::new();
     for _ in 0..40 {
-        disturb(&mut world, &mut random, n);
+        world.network.disturb(&mut random);
         for _ in 0..random.below(4) {
             commands.push(world.submit(1 + random.below(3)));
         }
@@ -136,23 +136,6 @@ fn random_config<P: Play>(random: &mut Random) -> (Config, CopyRules) {
         ..config::<P>()
     };
     (config, CopyRules { pre_prepare_repeat: *random.pick(&[0, 0, 1]), ..CopyRules::default() })
-}
-
-fn disturb<P: Play<Message = PbftMessage>>(world: &mut World<P>, random: &mut Random, n: usize) {
-    let mut replica = || ReplicaId(random.below(n as u64) as u16);
-    let (one, other) = (replica(), replica());
-    match random.below(8) {
-        0 => world.network.isolate(one, true),
-        1 => world.network.silence(one, true),
-        2 | 3 => world.network.set_cut(one, other, true),
-        4 => world.network.set_delay(one, other, random.time_below(Duration::from_millis(20))),
-        5 => {
-            world.network.lost_per_mille = random.below(100);
-            world.network.doubled_per_mille = random.below(100);
-        }
-        6 => world.network.isolate(one, false),
-        _ => world.network.heal(),
-    }
 }
 
 /// Faulty replica that sometimes assigns two blocks to a slot, leaves a gap, votes for a block that does not exist,

@@ -8,6 +8,8 @@ use crate::identity::IDENTITY_SCHEME;
 use std::path::Path;
 use zeroize::Zeroizing;
 
+type Secret = Zeroizing<String>;
+
 /// Public parts of a key file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description {
@@ -74,15 +76,7 @@ pub fn add_certificate(
     passphrases: &Passphrases,
 ) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError::at(path, fault);
-    let bytes = file::read_to_replace(path).map_err(fail)?;
-    let passphrase = match age::is_age(&bytes) {
-        true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
-        false => None,
-    };
-    let text = match &passphrase {
-        Some(passphrase) => file::decrypted(&bytes, passphrase).map_err(fail)?,
-        None => file::text_of(bytes, path, passphrases).map_err(fail)?,
-    };
+    let (text, passphrase) = opened(path, passphrases).map_err(fail)?;
     let mut keys = client::parse(&text).map_err(fail)?;
     certify(&mut keys).map_err(fail)?;
     let text = client::render(&keys);
@@ -100,15 +94,7 @@ pub fn add_certificate(
 /// written.
 pub fn split(path: &Path, to: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError::at(path, fault);
-    let bytes = file::read_to_replace(path).map_err(fail)?;
-    let passphrase = match age::is_age(&bytes) {
-        true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
-        false => None,
-    };
-    let text = match &passphrase {
-        Some(passphrase) => file::decrypted(&bytes, passphrase).map_err(fail)?,
-        None => file::text_of(bytes, path, passphrases).map_err(fail)?,
-    };
+    let (text, passphrase) = opened(path, passphrases).map_err(fail)?;
     let fields = Fields::read(&text, &FORM).map_err(fail)?;
     let scheme = fields.scheme().map_err(fail)?;
     let (cluster, replica) = (fields.cluster().map_err(fail)?, fields.replica().map_err(fail)?);
@@ -124,6 +110,16 @@ pub fn split(path: &Path, to: &Path, passphrases: &Passphrases) -> Result<(), Ke
     );
     file::create(to, &moved)?;
     file::replace(path, &kept)
+}
+
+/// Returns the text of a file that will be replaced, and the passphrase if the file is encrypted.
+fn opened(path: &Path, passphrases: &Passphrases) -> Result<(Secret, Option<Secret>), KeyFileFault> {
+    let bytes = file::read_to_replace(path)?;
+    if !age::is_age(&bytes) {
+        return Ok((file::text_of(bytes, path, passphrases)?, None));
+    }
+    let passphrase = passphrases.of(path)?;
+    Ok((file::decrypted(&bytes, &passphrase)?, Some(passphrase)))
 }
 
 fn encrypted(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {

@@ -6,9 +6,9 @@ use crate::remains::*;
 use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::recovery::journal::Record;
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent};
-use quorate_types::{Block, Digest, Height, ReplicaId, Status};
+use quorate_testkit::losses::{last_common_block, without_bundle};
+use quorate_types::{Block, Digest, ReplicaId, Status};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Commands before the loss: too few for a checkpoint, which would prove that the bundle was executed.
@@ -25,42 +25,6 @@ fn records(remains: &Remains, replica: u16) -> Vec<Record> {
         records
     });
     all.into_inner().expect("nobody panics with it")
-}
-
-/// Returns the last block with bundles that every replica has committed.
-fn last_of_all(remains: &Remains) -> Arc<Block> {
-    let mut blocks: BTreeMap<Height, Arc<Block>> = BTreeMap::new();
-    let mut common = Height(u64::MAX);
-    for replica in 0..REPLICAS as u16 {
-        let mut committed = Height(0);
-        for record in records(remains, replica) {
-            match record {
-                Record::Block(block) if !block.payload.is_empty() => _ = blocks.insert(block.height, block),
-                Record::Commit { height, .. } => committed = committed.max(height),
-                _ => {}
-            }
-        }
-        common = common.min(committed);
-    }
-    blocks.range(..=common).next_back().expect("a common block has bundles").1.clone()
-}
-
-/// Removes a bundle from a replica's disk, with the commits of its block and of later ones.
-fn lose(remains: &Remains, replica: u16, block: &Block, bundle: Digest) {
-    rewrite(&remains.home(replica), |mut records| {
-        for record in &mut records {
-            if let Record::Bundles(bundles) | Record::Kept { bundles, .. } = record {
-                bundles.retain(|kept| kept.digest() != bundle);
-            }
-        }
-        let is_lost = |record: &Record| match record {
-            Record::Commit { height, .. } => *height >= block.height,
-            Record::Bundles(bundles) | Record::Kept { bundles, .. } => bundles.is_empty(),
-            _ => false,
-        };
-        records.retain(|record| !is_lost(record));
-        records
-    });
 }
 
 struct Loss {
@@ -80,10 +44,12 @@ fn after_a_loss(protocol: ProtocolKind) -> Loss {
         config.consensus.checkpoint_interval = CHECKPOINT_INTERVAL;
         config.consensus.fetch_retry_ms = FETCH_RETRY_MS;
     });
-    let block = last_of_all(&remains);
+    let block = last_common_block((0..REPLICAS as u16).map(|replica| records(&remains, replica)));
     assert!(block.height.0 < CHECKPOINT_INTERVAL, "a checkpoint proves that the bundle was executed");
     let bundle = block.payload[0];
-    (0..REPLICAS as u16).for_each(|replica| lose(&remains, replica, &block, bundle));
+    for replica in 0..REPLICAS as u16 {
+        rewrite(&remains.home(replica), |records| without_bundle(records, &block, bundle));
+    }
     let heard: Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>> = Arc::default();
     let cluster = remains.restart_watched(|| {
         let heard = heard.clone();

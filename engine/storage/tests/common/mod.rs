@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod hanging;
+
 use bytes::Bytes;
 use quorate_storage::{
     Fsync, Identity, Journal, JournalError, JournalOptions, MIN_SEGMENT_BYTES, SimulatedDisk, SteppedJournal,

@@ -5,20 +5,14 @@
 
 use quorate_adversary::byzantine::Fault;
 use quorate_adversary::byzantine::behaviours::{FloodRelays, HoardCertificates, Overfill, Pester};
-use quorate_applications::ApplicationKind;
-use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind};
 use quorate_consensus::mutants::Bug;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{
-    Alter, ClientsAt, CostTable, Leaves, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered,
-};
-use quorate_types::Quorum;
+use quorate_simulator::{Alter, CostTable, Leaves, NetworkSpec, Property, SimReport, SimSpec, run, run_altered};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_FRAME_BYTES};
 use std::time::Duration;
 
@@ -49,23 +43,8 @@ pub fn spec(protocol: ProtocolKind, liar: u16, fault: impl Into<Fault>) -> SimSp
             batch: (2 * BUNDLE as u32).into(),
             ..Config::default()
         },
-        quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::ED25519,
-        macs: None,
-        signatures: Signatures::Modelled,
-        copies: Default::default(),
-        certificate_cache: CertificateCache::On,
-        client_authentication: ClientAuthentication::None,
-        reply_seals: None,
-        application: ApplicationKind::LOG,
-        reply: ReplyMode::Each,
-        wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::parse(COSTS, "plain_costs.toml").expect("the table is valid"),
-        probes: false,
-        stages: quorate_types::ReplicaStages::default(),
-        cores: 0,
-        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 100 },
@@ -74,8 +53,7 @@ pub fn spec(protocol: ProtocolKind, liar: u16, fault: impl Into<Fault>) -> SimSp
             duration: Duration::from_millis(250),
             ..LoadOptions::default()
         },
-        clients_at: ClientsAt::Network,
-        chaos: None,
+        ..SimSpec::default()
     }
 }
 

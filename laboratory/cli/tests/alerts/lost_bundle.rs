@@ -5,11 +5,10 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
-use quorate_types::{Block, Decoder, Digest, Encoder, Height, Wire};
-use std::collections::BTreeMap;
+use quorate_testkit::losses::{last_common_block, without_bundle};
+use quorate_types::{Decoder, Encoder, Wire};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Commands before the loss: too few for a checkpoint, which would prove that the bundle was executed.
@@ -30,9 +29,9 @@ pub fn lost_bundle(directory: &Path, job: &'static str) -> Cluster {
     (0..REPLICAS).for_each(|at| cluster.wait_for_metric(at, "quorate_commands_executed_total", are_here));
     (0..REPLICAS).for_each(|replica| cluster.stop(replica));
     let homes = || (0..REPLICAS).map(|replica| cluster.home(replica));
-    let block = last_of_all(homes().map(|home| records(&home)));
+    let block = last_common_block(homes().map(|home| records(&home)));
     assert!(block.height.0 < CHECKPOINT_INTERVAL, "a checkpoint proves that the bundle was executed");
-    homes().for_each(|home| write(&home, without(records(&home), &block, block.payload[0])));
+    homes().for_each(|home| write(&home, without_bundle(records(&home), &block, block.payload[0])));
     cluster.start(0..REPLICAS);
     cluster.client(&["put", "again", "value"]);
     cluster
@@ -43,39 +42,6 @@ fn records(home: &Path) -> Vec<Record> {
         records.push(Record::decode(&mut Decoder::new(bytes.to_vec().into())).expect("it was written so"));
     };
     quorate_storage::read(&home.join("journal"), Vec::new, decode).expect("it can be read").0
-}
-
-/// Returns the last block with bundles that every replica has committed.
-fn last_of_all(journals: impl Iterator<Item = Vec<Record>>) -> Arc<Block> {
-    let (mut blocks, mut common): (BTreeMap<Height, Arc<Block>>, _) = (BTreeMap::new(), Height(u64::MAX));
-    for records in journals {
-        let mut committed = Height(0);
-        for record in records {
-            match record {
-                Record::Block(block) if !block.payload.is_empty() => _ = blocks.insert(block.height, block),
-                Record::Commit { height, .. } => committed = committed.max(height),
-                _ => {}
-            }
-        }
-        common = common.min(committed);
-    }
-    blocks.range(..=common).next_back().expect("a common block has bundles").1.clone()
-}
-
-/// Removes a bundle, and the commits of its block and of later ones.
-fn without(mut records: Vec<Record>, block: &Block, bundle: Digest) -> Vec<Record> {
-    for record in &mut records {
-        if let Record::Bundles(bundles) | Record::Kept { bundles, .. } = record {
-            bundles.retain(|kept| kept.digest() != bundle);
-        }
-    }
-    let is_lost = |record: &Record| match record {
-        Record::Commit { height, .. } => *height >= block.height,
-        Record::Bundles(bundles) | Record::Kept { bundles, .. } => bundles.is_empty(),
-        _ => false,
-    };
-    records.retain(|record| !is_lost(record));
-    records
 }
 
 /// Replaces the journal of a replica that does not run.

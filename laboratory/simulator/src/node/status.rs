@@ -5,7 +5,6 @@ use super::network::NetworkThread;
 use crate::chronicle::Landmarks;
 use quorate_consensus::{Evidence, Protocol};
 use quorate_crypto::MacKeys;
-use quorate_types::meter::Tallies;
 use quorate_types::stages::StageRole;
 use quorate_types::{FeatureLevel, ReplicaId, Status, ThreadTimes};
 use std::collections::BTreeMap;
@@ -79,39 +78,19 @@ impl<P: Protocol> Node<P> {
             verifications: self.parts.device.verifications(),
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
-            // The ledger has the exact times.
-            crypto: Tallies::default(),
             stages: self.parts.probes.and_then(|counter_hz| self.ledger().stages(counter_hz)),
             bytes_sent: self.bytes_sent,
             stream_packets: self.writes.packets(),
             messages_sent: self.messages_sent,
-            packets_sent: 0,
-            retransmissions: 0,
-            retransmission_timeouts: None,
-            round_trips_us: Vec::new(),
-            handshakes: 0,
-            handshakes_us: 0,
             cpu_ns: self.busy_ns + self.verifiers.busy_ns() + self.network.as_ref().map_or(0, NetworkThread::busy_ns),
-            allocations: 0,
-            allocated_bytes: 0,
             threads: self.thread_times(),
             busy_ns: self.busy_ns,
-            peak_rss_kb: 0,
-            client_memory_peak_bytes: 0,
-            uptime_ms: 0,
-            height_age_ms: 0,
-            waiting_bundles: 0,
-            journal_writes: None,
-            abstains: false,
-            peers: 0,
-            connected: Vec::new(),
-            attention: Vec::new(),
-            host: None,
             dropped: self.dropped(),
             evidence: self.evidence(true).map(ToString::to_string).collect(),
             hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
-            settings: None,
+            // Times of cryptographic work are in the ledger, and simulated hosts have neither processes nor sockets.
+            ..Status::default()
         }
     }
 }

@@ -1,15 +1,10 @@
 //! A small cluster under a short load.
 
-use quorate_applications::ApplicationKind;
-use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::{ProtocolKind, ViewDuration};
-use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
-use quorate_network::transports::Wire;
-use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
-use quorate_types::Quorum;
+use quorate_simulator::{CostTable, NetworkSpec, SimSpec};
 use std::time::Duration;
 
 /// Returns a workload of 64-byte commands.
@@ -28,23 +23,8 @@ pub fn plain_costs() -> CostTable {
 pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
         consensus: Config { protocol, view_duration: ViewDuration::Exponential, ..Config::default() },
-        quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::ED25519,
-        macs: None,
-        signatures: Signatures::Modelled,
-        copies: Default::default(),
-        certificate_cache: CertificateCache::On,
-        client_authentication: ClientAuthentication::None,
-        reply_seals: None,
-        application: ApplicationKind::LOG,
-        reply: ReplyMode::Each,
-        wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
         costs: plain_costs(),
-        probes: false,
-        stages: quorate_types::ReplicaStages::default(),
-        cores: 0,
-        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 100 },
@@ -53,7 +33,6 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
             duration: Duration::from_millis(400),
             ..LoadOptions::default()
         },
-        clients_at: ClientsAt::Network,
-        chaos: None,
+        ..SimSpec::default()
     }
 }

@@ -1,16 +1,13 @@
 //! Four replicas, one of them misbehaving.
 
 use quorate_adversary::byzantine::Fault;
-use quorate_applications::ApplicationKind;
-use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
-use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, LinkSpec};
-use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
+use quorate_simulator::{CostTable, NetworkSpec, SimSpec};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -52,23 +49,8 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl
             window: 80,
             ..Config::default()
         },
-        quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::ED25519,
-        macs: None,
-        signatures: Signatures::Modelled,
-        application: ApplicationKind::LOG,
-        reply: ReplyMode::Each,
-        wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::free(),
-        probes: false,
-        stages: quorate_types::ReplicaStages::default(),
-        copies: Default::default(),
-        certificate_cache: CertificateCache::On,
-        client_authentication: ClientAuthentication::None,
-        reply_seals: None,
-        cores: 0,
-        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 20 },
@@ -77,8 +59,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl
             duration: Duration::from_millis(1500),
             ..LoadOptions::default()
         },
-        clients_at: ClientsAt::Network,
-        chaos: None,
+        ..SimSpec::default()
     }
 }
 
