@@ -156,7 +156,9 @@ fn key_value() -> impl Strategy<Value = Vec<u8>> {
             KeyValueCommand::Scan { from: &from, to: to.as_deref(), limit }.to_vec()
         }),
         1 => word().prop_map(|key| KeyValueCommand::Delete { key: &key }.to_vec()),
-        1 => (word(), word()).prop_map(|(key, value)| KeyValueCommand::ReadModifyWrite { key: &key, value: &value }.to_vec()),
+        1 => (word(), word()).prop_map(|(key, value)| {
+            KeyValueCommand::ReadModifyWrite { key: &key, value: &value }.to_vec()
+        }),
         1 => (word(), prop::option::of(word()), word()).prop_map(|(key, expected, value)| {
             KeyValueCommand::CompareAndSwap { key: &key, expected: expected.as_deref(), value: &value }.to_vec()
         }),

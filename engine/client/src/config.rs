@@ -31,8 +31,8 @@ pub const MAX_DURATION_MS: u64 = 86_400_000;
 pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 const HEAD: &str = "Configuration of the clients of one cluster.";
-const MEMBERS: &str = "The replicas, in the order of their ids: their addresses, and their public keys for handshakes and \
-                       for votes, in hexadecimal.";
+const MEMBERS: &str = "The replicas, in the order of their ids: their addresses, and their public keys for handshakes \
+                       and for votes, in hexadecimal.";
 
 /// Name of the file that contains the [`ClientConfig`].
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
@@ -62,7 +62,8 @@ shared_settings! {
         /// `leader` and leaders that rotate.
         #[serde(default)]
         pub dissemination: Dissemination,
-        /// Timeout of a bundle's first attempt, in milliseconds. The bundle is then sent again, and the timeout doubles.
+        /// Timeout of a bundle's first attempt, in milliseconds. The bundle is then sent again, and the timeout
+        /// doubles.
         #[schemars(range(min = 1, max = MAX_DURATION_MS))]
         #[serde(default = "default_retry_ms")]
         pub retry_ms: u64,
@@ -135,7 +136,8 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Parses and checks a file's text. A key that is set and has no effect is an error. Errors name the file as `path`.
+    /// Parses and checks a file's text. A key that is set and has no effect is an error. Errors name the file as
+    /// `path`.
     pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
         let config: ClientConfig = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;

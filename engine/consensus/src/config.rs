@@ -283,8 +283,8 @@ impl Config {
         }
     }
 
-    /// Shortest timeout of a view, before any doubling. In a view shorter than [`MAX_WAIT_DIVISOR`] times as long as its
-    /// leader has to wait, the leader would wait less, and not hear of the highest lock, or the view would time out
+    /// Shortest timeout of a view, before any doubling. In a view shorter than [`MAX_WAIT_DIVISOR`] times as long as
+    /// its leader has to wait, the leader would wait less, and not hear of the highest lock, or the view would time out
     /// while the leader waits for votes or commands.
     pub fn shortest_view_timeout(&self) -> Duration {
         match self.view_duration {
@@ -323,9 +323,9 @@ impl Config {
         Ok(())
     }
 
-    /// Dissemination that clients have to be configured with. If leaders carry the commands and take turns, clients send
-    /// to all replicas: whichever leads next then has them. Sent to one, they would wait until that one leads, while the
-    /// others have nothing to propose (ADR 095).
+    /// Dissemination that clients have to be configured with. If leaders carry the commands and take turns, clients
+    /// send to all replicas: whichever leads next then has them. Sent to one, they would wait until that one leads,
+    /// while the others have nothing to propose (ADR 095).
     pub fn client_dissemination(&self) -> Dissemination {
         match self.dissemination {
             Dissemination::Leader if self.leader != LeaderKind::Fixed => Dissemination::Client,

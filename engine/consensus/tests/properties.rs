@@ -106,7 +106,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn envelopes_have_one_encoding(envelope in envelope(), changes in changes(), length in any::<prop::sample::Index>()) {
+    fn envelopes_have_one_encoding(
+        envelope in envelope(),
+        changes in changes(),
+        length in any::<prop::sample::Index>(),
+    ) {
         let message = reads_back(&envelope)?;
         decodes_canonically::<Envelope<ChainedMessage>>(spoil(&message, &changes, length))?;
         let mut spoilt = spoil(&message, &changes, length);
@@ -157,7 +161,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_to_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..16u8, inner in 0..5u8) {
+    fn any_bytes_decode_to_a_value_or_an_error(
+        noise in collection::vec(any::<u8>(), 0..400),
+        kind in 0..16u8,
+        inner in 0..5u8,
+    ) {
         let version = [WIRE_VERSION];
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &noise].concat())?;
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &[kind, inner], &noise].concat())?;

@@ -193,7 +193,10 @@ proptest! {
     }
 
     #[test]
-    fn a_replica_that_signs_nothing_in_the_window_is_no_candidate((replicas, history) in histories(), silent in any::<prop::sample::Index>()) {
+    fn a_replica_that_signs_nothing_in_the_window_is_no_candidate(
+        (replicas, history) in histories(),
+        silent in any::<prop::sample::Index>(),
+    ) {
         let shape = quorum(usize::from(replicas));
         let silent = silent.index(usize::from(replicas)) as u16;
         let mut chain = Chain::new(LeaderKind::Reputation, usize::from(replicas));

@@ -204,7 +204,8 @@ proptest! {
         let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.saturating_sub(2) };
         prop_assert_eq!(pacemaker.duration(), (calm * factor).min(millis(64_000)));
         prop_assert!(pacemaker.retransmission() <= pacemaker.duration().min(millis(1000)));
-        if let (Some(least), Some(most), Some(mean)) = (lengths.iter().min(), lengths.iter().max(), pacemaker.smoothed()) {
+        let extremes = lengths.iter().min().zip(lengths.iter().max());
+        if let (Some((least, most)), Some(mean)) = (extremes, pacemaker.smoothed()) {
             prop_assert!(mean <= millis(*most) && mean + Duration::from_micros(1) >= millis(*least));
         }
     }

@@ -359,7 +359,8 @@ proptest! {
                 }
                 4 => {
                     for digest in pool.select(room(1 + link as usize, 1 << 20)) {
-                        let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("the bundle is pending");
+                        let number = waiting.keys().find(|number| named(**number, &waiting) == digest);
+                        let number = *number.expect("the bundle is pending");
                         pool.on_proposal(&digest);
                         waiting.remove(&number);
                     }
@@ -376,7 +377,8 @@ proptest! {
             prop_assert_eq!(order.len(), waiting.len());
             for key in 0..30 {
                 let of = waiting.iter().filter(|(_, (of, ordered))| *of == key && *ordered);
-                let places: Vec<_> = of.map(|(number, _)| order.iter().position(|other| *other == named(*number, &waiting))).collect();
+                let place = |(number, _): (&_, &_)| order.iter().position(|other| *other == named(*number, &waiting));
+                let places: Vec<_> = of.map(place).collect();
                 prop_assert!(places.is_sorted() && places.iter().all(Option::is_some));
             }
         }

@@ -201,7 +201,8 @@ proptest! {
                     blocks.push(naive.propose(&mut pool, &numbers));
                 }
                 Step::Propose { numbers } => {
-                    let numbers: Vec<usize> = numbers.into_iter().filter(|number| naive.held.contains_key(number)).collect();
+                    let held = numbers.into_iter().filter(|number| naive.held.contains_key(number));
+                    let numbers: Vec<usize> = held.collect();
                     blocks.push(naive.propose(&mut pool, &numbers));
                 }
                 _ if blocks.is_empty() => {}

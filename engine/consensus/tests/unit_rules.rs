@@ -315,7 +315,8 @@ proptest! {
         let tree = tree(&blocks);
         for certified in &blocks {
             prop_assert_eq!(ChainedHotStuff::commits(certified, &tree), SimpleHotStuff::commits(certified, &tree));
-            prop_assert_eq!(ChainedHotStuff::lock_after(certified, &tree), SimpleHotStuff::lock_after(certified, &tree));
+            let chained = ChainedHotStuff::lock_after(certified, &tree);
+            prop_assert_eq!(chained, SimpleHotStuff::lock_after(certified, &tree));
         }
     }
 
@@ -338,10 +339,14 @@ proptest! {
         let tree = tree(&blocks);
         let (last, lock) = (blocks.last().expect("the chain is not empty"), genesis().subject);
         let next = block(last.view.0 + 1, 0, certify(last), vec![]);
-        prop_assert!(may_vote::<ChainedHotStuff>(&next, None, ChainedHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
-        prop_assert!(may_vote::<SimpleHotStuff>(&next, None, SimpleHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
-        prop_assert!(may_vote::<FastHotStuff>(&next, None, FastHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
-        prop_assert!(may_vote::<Jolteon>(&next, None, Jolteon::lock_after(last, &tree).unwrap_or(lock), &tree));
+        let after = ChainedHotStuff::lock_after(last, &tree).unwrap_or(lock);
+        prop_assert!(may_vote::<ChainedHotStuff>(&next, None, after, &tree));
+        let after = SimpleHotStuff::lock_after(last, &tree).unwrap_or(lock);
+        prop_assert!(may_vote::<SimpleHotStuff>(&next, None, after, &tree));
+        let after = FastHotStuff::lock_after(last, &tree).unwrap_or(lock);
+        prop_assert!(may_vote::<FastHotStuff>(&next, None, after, &tree));
+        let after = Jolteon::lock_after(last, &tree).unwrap_or(lock);
+        prop_assert!(may_vote::<Jolteon>(&next, None, after, &tree));
     }
 }
 

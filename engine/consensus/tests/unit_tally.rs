@@ -337,7 +337,8 @@ proptest! {
                 counted = if closes || waiting.is_empty() { tally.close(&subject) } else { counted };
             }
             while let Counted::Quorum(_, votes) = &counted {
-                let forged: Vec<ReplicaId> = votes.iter().map(|vote| vote.voter).filter(|voter| voter.0 < faulty).collect();
+                let voters = votes.iter().map(|vote| vote.voter);
+                let forged: Vec<ReplicaId> = voters.filter(|voter| voter.0 < faulty).collect();
                 if forged.is_empty() {
                     return Ok(());
                 }

@@ -222,7 +222,12 @@ proptest! {
     /// With one honest peer and arbitrary others, and with answers in any order and duplicated, the state becomes
     /// complete, and few requests are outstanding at any time.
     #[test]
-    fn the_state_is_fetched_for_any_order_of_answers(kinds in [kind(), kind()], honest in 0..3usize, order in prop::collection::vec(any::<prop::sample::Index>(), 400), held in prop::collection::btree_set(0..12u32, 0..12)) {
+    fn the_state_is_fetched_for_any_order_of_answers(
+        kinds in [kind(), kind()],
+        honest in 0..3usize,
+        order in prop::collection::vec(any::<prop::sample::Index>(), 400),
+        held in prop::collection::btree_set(0..12u32, 0..12),
+    ) {
         let state = state(12);
         let mut kinds = kinds.to_vec();
         kinds.insert(honest, Kind::Honest);

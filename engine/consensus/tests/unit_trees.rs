@@ -225,12 +225,14 @@ proptest! {
                     naive.follow(&whole);
                 }
                 Step::Commit(which) => {
-                    let open: Vec<usize> = naive.tree.iter().copied().filter(|number| !naive.committed.contains(number)).collect();
+                    let open = naive.tree.iter().copied();
+                    let open: Vec<usize> = open.filter(|number| !naive.committed.contains(number)).collect();
                     if open.is_empty() {
                         continue;
                     }
                     let target = *which.get(&open);
-                    let path: Vec<usize> = naive.ancestors(target).into_iter().filter(|number| !naive.committed.contains(number)).collect();
+                    let path = naive.ancestors(target).into_iter();
+                    let path: Vec<usize> = path.filter(|number| !naive.committed.contains(number)).collect();
                     let mut handed = Vec::new();
                     let done = store.commit(&forest.blocks[target].digest(), |block, bundles, _| {
                         let named: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
@@ -281,7 +283,8 @@ proptest! {
         while let Some(number) = forest.number(above.last().expect("the path is not empty")) {
             above.push(forest.blocks[number].parent());
         }
-        prop_assert_eq!(store.tree.extends(block, ancestor.digest(), ancestor.height), above.contains(&ancestor.digest()));
+        let extends = store.tree.extends(block, ancestor.digest(), ancestor.height);
+        prop_assert_eq!(extends, above.contains(&ancestor.digest()));
         prop_assert!(store.tree.extends(block, genesis().subject.digest, Height(0)));
         prop_assert!(
             !store.tree.extends(block, ancestor.digest(), ancestor.height.next()),

@@ -153,8 +153,8 @@ pub enum KeyFileFault {
     #[error("it is not text, so it is not a key file; help: restore it from a backup, or correct `key_file`")]
     NotText,
     #[error(
-        "it has no voting key, which a signer may have; help: set `socket` in [signer], or restore the file that has both \
-         keys from a backup"
+        "it has no voting key, which a signer may have; help: set `socket` in [signer], or restore the file that has \
+         both keys from a backup"
     )]
     NoVotingKey,
     #[error(

@@ -156,7 +156,8 @@ impl Authentication {
             None => self.check_clients().and_then(|()| self.check_replies()),
             Some(why) => {
                 let what = format!(
-                    "is {profile}: votes by {mac_scheme}, which {why}, but {protocol} shows certificates of votes to others"
+                    "is {profile}: votes by {mac_scheme}, which {why}, but {protocol} shows certificates of votes to \
+                     others"
                 );
                 Err(Fault::new("auth_profile", what, "choose the protocol pbft-mac, or the profile pk"))
             }

@@ -149,8 +149,8 @@ pub enum ReplyFault {
     Unauthenticated(&'static str),
     /// The authenticator is not the replica's for this client and these replies.
     #[error(
-        "the {0} of the reply is not the replica's for this client; help: compare `cluster`, `faults`, the members' keys, \
-         `protocol` and the schemes with the replica's; if they are equal, the replica or the network is faulty"
+        "the {0} of the reply is not the replica's for this client; help: compare `cluster`, `faults`, the members' \
+         keys, `protocol` and the schemes with the replica's; if they are equal, the replica or the network is faulty"
     )]
     Forged(&'static str),
 }

@@ -212,7 +212,11 @@ proptest! {
 
     /// Verification one by one, together and in a proof always gives the same verdict.
     #[test]
-    fn single_many_and_proof_agree(faults in prop::collection::vec(0usize..8, 7), at in 0..MAC_SCHEMES.len(), me in 0u16..7) {
+    fn single_many_and_proof_agree(
+        faults in prop::collection::vec(0usize..8, 7),
+        at in 0..MAC_SCHEMES.len(),
+        me in 0u16..7,
+    ) {
         let kind = MAC_SCHEMES[at];
         let committee = committee(kind, 7);
         let subject = subject(Domain::Prepare, 5);
@@ -234,8 +238,10 @@ proptest! {
         let keyring = Keyring::of_member(kind, &committee, ReplicaId(me), &key(kind, me)).unwrap();
         let claims: Vec<Claim<'_>> =
             (0..7u16).map(|voter| (ReplicaId(voter), statements.at(0), &signatures[usize::from(voter)][..])).collect();
-        let bad: Vec<ReplicaId> = claims.iter().filter(|claim| !keyring.verify(claim.0, claim.1, claim.2)).map(|claim| claim.0).collect();
-        prop_assert_eq!(&bad, &(0..7).filter(|voter| faults[usize::from(*voter)] < 3).map(ReplicaId).collect::<Vec<_>>());
+        let bad = claims.iter().filter(|claim| !keyring.verify(claim.0, claim.1, claim.2));
+        let bad: Vec<ReplicaId> = bad.map(|claim| claim.0).collect();
+        let expected: Vec<ReplicaId> = (0..7).filter(|voter| faults[usize::from(*voter)] < 3).map(ReplicaId).collect();
+        prop_assert_eq!(&bad, &expected);
         prop_assert_eq!(keyring.verify_many(&claims), bad.is_empty());
         let everybody: Signers = (0..7).map(ReplicaId).collect();
         let proof = keyring.assemble(&claims);

@@ -67,7 +67,8 @@ macro_rules! shared_settings {
             #[serde(default)]
             auth_profile: quorate_crypto::AuthProfile,
             /// Scheme of the MACs: `hmac-sha256` or `aes-256-cmac`.
-            #[schemars(extend("x-cluster" = true, "x-client" = true, "x-flag" = quorate_hosting::shared::flag().rare()))]
+            #[schemars(extend("x-cluster" = true, "x-client" = true))]
+            #[schemars(extend("x-flag" = quorate_hosting::shared::flag().rare()))]
             #[schemars(extend("x-with" = quorate_hosting::shared::with_macs()))]
             #[serde(default = "quorate_hosting::shared::scheme_of_macs")]
             mac_scheme: quorate_crypto::SchemeKind,
@@ -80,7 +81,8 @@ macro_rules! shared_settings {
             /// Authentication of replies to clients. `channel`: by the channel alone. `signature`: the replica signs,
             /// with its key of `scheme`, the replies that leave to one client together, and the client can show them to
             /// others. `mac`: the replica adds a MAC of `mac_scheme` for the client.
-            #[schemars(extend("x-cluster" = true, "x-client" = true, "x-flag" = quorate_hosting::shared::flag().rare()))]
+            #[schemars(extend("x-cluster" = true, "x-client" = true))]
+            #[schemars(extend("x-flag" = quorate_hosting::shared::flag().rare()))]
             #[serde(default)]
             reply_authentication: quorate_crypto::ReplyAuthentication,
             /// Transport of frames.

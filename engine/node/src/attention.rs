@@ -37,8 +37,8 @@ fn clock(ahead_ms: i64) -> String {
 fn unsupported(level: LevelStatus) -> Option<String> {
     let pending = level.pending.filter(|pending| pending.level > level.supported)?;
     Some(format!(
-        "stops at height {}, where feature level {} begins: its program supports levels up to {}; start the version that \
-         the other replicas run",
+        "stops at height {}, where feature level {} begins: its program supports levels up to {}; start the version \
+         that the other replicas run",
         pending.height, pending.level, level.supported
     ))
 }

@@ -52,7 +52,8 @@ const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 
 shared_settings! {
-    /// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have defaults.
+    /// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have
+    /// defaults.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct NodeConfig {
@@ -110,8 +111,8 @@ shared_settings! {
             .or(With::other("passphrase_command", &["absent"]))))]
         #[serde(default = "default_secret_command_timeout_ms")]
         pub secret_command_timeout_ms: u64,
-        /// Minimum levels to log, by target, as for `--log-level`, which overrides them until SIGHUP. Absent: the flag, or
-        /// `info`.
+        /// Minimum levels to log, by target, as for `--log-level`, which overrides them until SIGHUP. Absent: the flag,
+        /// or `info`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub log_level: Option<LogLevel>,
         /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,

@@ -43,8 +43,8 @@ impl FreeSpace {
         }
     }
 
-    /// Returns the time until only `reserve` bytes are left at the rate since the oldest reading, at most a day ago, and
-    /// the time that the rate is over; `None` if the free space does not shrink, or too little is known.
+    /// Returns the time until only `reserve` bytes are left at the rate since the oldest reading, at most a day ago,
+    /// and the time that the rate is over; `None` if the free space does not shrink, or too little is known.
     pub fn forecast(&self, reserve: u64) -> Option<(Duration, Duration)> {
         let ((begun, before), (now, free)) = (*self.samples.front()?, self.last?);
         let (period, used) = (now.since(begun), before.checked_sub(free).filter(|used| *used > 0)?);

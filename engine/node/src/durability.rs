@@ -45,8 +45,8 @@ pub struct JournalConfig {
     pub segment_bytes: u64,
     /// Maximum bytes of all segments together; the replica stops when the journal is full. At most 1 PiB.
     pub capacity_bytes: u64,
-    /// Free space of the disk, in bytes, below which the replica stops in order, with exit status 3. 0: it stops when the
-    /// disk is full.
+    /// Free space of the disk, in bytes, below which the replica stops in order, with exit status 3. 0: it stops when
+    /// the disk is full.
     pub min_free_bytes: u64,
     /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind.
     pub waiting_bytes: usize,

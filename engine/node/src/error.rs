@@ -23,8 +23,8 @@ pub enum HostError {
     #[error("the network cannot be polled: {0}")]
     Network(#[from] io::Error),
     #[error(
-        "only {} MiB are left on the disk of {}, and `journal.min_free_bytes` is {reserve}: it has stopped in order; help: \
-         make room and start the replica again; it continues where its journal ends",
+        "only {} MiB are left on the disk of {}, and `journal.min_free_bytes` is {reserve}: it has stopped in order; \
+         help: make room and start the replica again; it continues where its journal ends",
         free >> 20, path.display()
     )]
     NoRoom { path: PathBuf, free: u64, reserve: u64 },
@@ -33,8 +33,8 @@ pub enum HostError {
     #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
     Snapshot { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
-        "{} has snapshot format {found}, this version reads format {expected}; help: start the replica with the version \
-         that wrote it, or move the file away, and the replica fetches its state from its peers",
+        "{} has snapshot format {found}, this version reads format {expected}; help: start the replica with the \
+         version that wrote it, or move the file away, and the replica fetches its state from its peers",
         path.display()
     )]
     SnapshotFormat { path: PathBuf, found: u32, expected: u32 },
@@ -183,8 +183,8 @@ pub enum NodeError {
     Host { replica: ReplicaId, source: HostError },
     /// A replica panicked: a bug.
     #[error(
-        "replica {replica} has panicked, which is a bug of quorate: {message}; help: keep its directory, start it again, \
-         and report the panic with the lines before it"
+        "replica {replica} has panicked, which is a bug of quorate: {message}; help: keep its directory, start it \
+         again, and report the panic with the lines before it"
     )]
     Panicked { replica: ReplicaId, message: String },
     /// The directory for a new testnet is not empty.

@@ -1,7 +1,8 @@
 //! The state with which a cluster begins, if it continues the application of another cluster.
 //!
-//! `quorate snapshot restore` writes the state to a file in each replica's directory, and the digest of that file to the
-//! configurations. A replica needs the file until its first certified state, and after each loss of its disk before that.
+//! `quorate snapshot restore` writes the state to a file in each replica's directory, and the digest of that file to
+//! the configurations. A replica needs the file until its first certified state, and after each loss of its disk before
+//! that.
 //!
 //! ```text
 //! offset  0  "qInit001"     8

@@ -145,9 +145,9 @@ impl fmt::Display for NodeEvent {
             }
             NodeEvent::Voided { height, bundle } => write!(
                 f,
-                "WARNING: block {height} was executed without its bundle {bundle}: a quorum signed that it is absent, so \
-                 more replicas have lost their disks than the cluster tolerates. The clients' commands in it were not \
-                 executed and may be sent again; see OPERATIONS.md"
+                "WARNING: block {height} was executed without its bundle {bundle}: a quorum signed that it is absent, \
+                 so more replicas have lost their disks than the cluster tolerates. The clients' commands in it were \
+                 not executed and may be sent again; see OPERATIONS.md"
             ),
             NodeEvent::Forgot => f.write_str(
                 "WARNING: the journal is lost or was truncated by a repair, so this replica may have cast votes that \

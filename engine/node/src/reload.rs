@@ -1,5 +1,5 @@
-//! Configuration that is read again while the replica runs: which clients it admits, their quotas, and the levels of the
-//! log.
+//! Configuration that is read again while the replica runs: which clients it admits, their quotas, and the levels of
+//! the log.
 
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::log_level::LogLevel;

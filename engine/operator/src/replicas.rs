@@ -135,8 +135,8 @@ impl StatusReader {
         Ok(self.judge(&looks))
     }
 
-    /// Queries once until all replicas have answered or the timeout expires. Returns their answers by replica id, or the
-    /// reasons why there are none.
+    /// Queries once until all replicas have answered or the timeout expires. Returns their answers by replica id, or
+    /// the reasons why there are none.
     ///
     /// # Errors
     /// If the transport fails.

@@ -82,8 +82,8 @@ pub fn run(command: SignerCommand) -> Outcome {
             let socket = init_signer(&dir, &replica, socket, &passphrases)?;
             let config = replica.join("config.toml");
             Ok(output::say(&format!(
-                "moved the voting key of {} to {}; set in {}\n  [signer]\n  socket = {:?}\nthen start the signer, and the \
-                 replica; backups of the replica's key file still have the voting key",
+                "moved the voting key of {} to {}; set in {}\n  [signer]\n  socket = {:?}\nthen start the signer, and \
+                 the replica; backups of the replica's key file still have the voting key",
                 replica.display(),
                 dir.display(),
                 config.display(),

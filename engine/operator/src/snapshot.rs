@@ -136,7 +136,8 @@ fn described(file: &Path, verified: &Verified, bytes: u64) -> String {
     let of_level = if level.0 > 0 { format!(", feature level {level}") } else { String::new() };
     let of_file = if bytes > 0 { format!(", {} bytes", count(bytes)) } else { String::new() };
     let mut text = format!(
-        "{}: state of {} at height {height} after {} commands{of_level}, {} bytes, certified by {signers} replicas{of_file}",
+        "{}: state of {} at height {height} after {} commands{of_level}, {} bytes, certified by {signers} \
+         replicas{of_file}",
         escaped(&file.display().to_string()),
         application.name(),
         count(*commands),

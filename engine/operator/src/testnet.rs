@@ -215,8 +215,8 @@ pub fn client_config(replicas: &NodeConfig, committee: &Committee) -> ClientConf
 }
 
 /// Warning about the default admission policy.
-const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history and \
-     the status; to admit only known keys, use --admitted-clients listed or certified";
+const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history \
+     and the status; to admit only known keys, use --admitted-clients listed or certified";
 
 /// Keys of a new cluster's clients and of their certifier.
 struct NewKeys {

@@ -30,8 +30,8 @@ mod terms;
 mod watch;
 
 const REPLICAS: u16 = 4;
-/// A replica has a port for peers, one for clients, one for operators and one for monitors. The largest cluster has seven
-/// replicas.
+/// A replica has a port for peers, one for clients, one for operators and one for monitors. The largest cluster has
+/// seven replicas.
 const PORTS: u16 = 4 * 7;
 
 fn program() -> Command {

@@ -251,8 +251,8 @@ fn releases_of_all_formats_are_kept() {
         return write(&directory().join((kept.len() + 1).to_string()));
     }
     panic!(
-        "no files of today's formats are kept: {:?}, but {}; help: keep a reader of the old formats, then write today's \
-         files with QUORATE_GOLDEN=write cargo test -p quorate-operator --test tests releases (docs/UPGRADING.md)",
+        "no files of today's formats are kept: {:?}, but {}; help: keep a reader of the old formats, then write \
+         today's files with QUORATE_GOLDEN=write cargo test -p quorate-operator --test tests releases (docs/UPGRADING.md)",
         newest,
         formats()
     );

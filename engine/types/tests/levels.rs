@@ -15,7 +15,11 @@ fn change() -> impl Strategy<Value = LevelChange> {
 
 proptest! {
     #[test]
-    fn a_change_has_one_encoding(change in change(), bit in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>()) {
+    fn a_change_has_one_encoding(
+        change in change(),
+        bit in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let payload = change.to_payload();
         prop_assert!(LevelChange::is_in(&payload));
         prop_assert_eq!(LevelChange::from_payload(&payload), Ok(change));

@@ -212,8 +212,8 @@ impl Demonstration {
         );
         lines.push(match violations.first() {
             None => format!(
-                "{CHECKED_CLIENTS} clients recorded all {} commands they sent and every answer ({unanswered} had none). \
-                 The histories of all {keys} keys are linearizable: no acknowledged command was lost, none was \
+                "{CHECKED_CLIENTS} clients recorded all {} commands they sent and every answer ({unanswered} had \
+                 none). The histories of all {keys} keys are linearizable: no acknowledged command was lost, none was \
                  executed twice.",
                 count(*operations)
             ),

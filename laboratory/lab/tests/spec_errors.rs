@@ -258,11 +258,11 @@ fn surprising_settings_cause_warnings() {
 fn a_file_is_refused_if_a_key_has_no_effect() {
     let text = "batch = 400\npipeline = 9\n\n[reproduction]\nbatch_wait_ms = 3\n";
     let error = BenchSpec::from_toml(text, "bench.toml").expect_err("it has no effect").to_string();
-    let expected = "bench.toml, line 5, key `batch_wait_ms`: has no effect, because `batch_policy` is eager; help: leave \
-                    it out, or set `batch_policy` to timed";
+    let expected = "bench.toml, line 5, key `batch_wait_ms`: has no effect, because `batch_policy` is eager; help: \
+                    leave it out, or set `batch_policy` to timed";
     assert_eq!(error, expected);
     let error = BenchSpec::from_toml("batch = 400\npipeline = 9\n", "bench.toml").expect_err("PBFT has it").to_string();
-    let expected = "bench.toml, line 2, key `pipeline`: has no effect, because `protocol` is jolteon; help: leave it out, \
-                    or set `protocol` to pbft or pbft-mac or pbft-phases";
+    let expected = "bench.toml, line 2, key `pipeline`: has no effect, because `protocol` is jolteon; help: leave it \
+                    out, or set `protocol` to pbft or pbft-mac or pbft-phases";
     assert_eq!(error, expected);
 }

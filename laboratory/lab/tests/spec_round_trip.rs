@@ -125,12 +125,14 @@ fn transferable() -> Vec<SchemeKind> {
 
 prop_compose! {
     fn cluster()(
-        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
+        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50,
+        scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
         mac_scheme in any_of(&[SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC]),
         leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000),
         vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
-        client_authentication in any_of(ClientAuthentication::ALL), reply_authentication in any_of(ReplyAuthentication::ALL), checkpoint_interval in 1u64..8000,
+        client_authentication in any_of(ClientAuthentication::ALL),
+        reply_authentication in any_of(ReplyAuthentication::ALL), checkpoint_interval in 1u64..8000,
         more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
     ) -> BenchSpec {
         let window = 2 * checkpoint_interval + more_slots;
@@ -147,19 +149,43 @@ prop_compose! {
             (_, fits) => fits,
         };
         let reply_authentication = match (client_authentication, scheme.profile().unforgeable) {
-            (ClientAuthentication::None, _) if reply_authentication == ReplyAuthentication::Mac => ReplyAuthentication::Channel,
+            (ClientAuthentication::None, _) if reply_authentication == ReplyAuthentication::Mac => {
+                ReplyAuthentication::Channel
+            }
             (_, false) if reply_authentication == ReplyAuthentication::Signature => ReplyAuthentication::Channel,
             _ => reply_authentication,
         };
         let by_macs = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
         let mac_scheme = if by_macs { mac_scheme } else { SchemeKind::HMAC_SHA256 };
-        { let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() }; spec.node.auth_profile = auth_profile; spec.node.mac_scheme = mac_scheme; spec.node.accept_weak_scheme = scheme.profile().weakness.is_some(); spec.node.consensus.protocol = protocol; spec.node.faults = faults; spec.node.scheme = scheme; spec.node.consensus.leader = leader; spec.node.consensus.votes = votes; spec.node.consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands); spec.node.consensus.vote_wait_us = vote_wait_us; spec.node.consensus.dissemination = dissemination; spec.node.consensus.view_timeout_ms = view_timeout_ms; spec.node.consensus.view_duration = view_duration; spec.node.client_authentication = client_authentication; spec.node.reply_authentication = reply_authentication; spec.node.consensus.checkpoint_interval = checkpoint_interval; spec.node.consensus.window = window; spec.node.consensus.pipeline = pipeline; spec }
+        let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() };
+        let node = &mut spec.node;
+        node.auth_profile = auth_profile;
+        node.mac_scheme = mac_scheme;
+        node.accept_weak_scheme = scheme.profile().weakness.is_some();
+        node.faults = faults;
+        node.scheme = scheme;
+        node.client_authentication = client_authentication;
+        node.reply_authentication = reply_authentication;
+        let consensus = &mut node.consensus;
+        consensus.protocol = protocol;
+        consensus.leader = leader;
+        consensus.votes = votes;
+        consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands);
+        consensus.vote_wait_us = vote_wait_us;
+        consensus.dissemination = dissemination;
+        consensus.view_timeout_ms = view_timeout_ms;
+        consensus.view_duration = view_duration;
+        consensus.checkpoint_interval = checkpoint_interval;
+        consensus.window = window;
+        consensus.pipeline = pipeline;
+        spec
     }
 }
 
 prop_compose! {
     fn reproduction()(
-        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
+        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL),
+        client_verdicts in any_of(ClientVerdicts::ALL),
         payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(), repeat in 0usize..3,
     ) -> Reproduction {
         let copies = CopyRules { repeat, ..CopyRules::default() };
@@ -169,17 +195,36 @@ prop_compose! {
 
 prop_compose! {
     fn spec()(
-        base in cluster(), workload in workload(), payload in 0u32..1_000_000, records in 1u64..1_000_000, clients in 1u32..1000,
+        base in cluster(), workload in workload(), payload in 0u32..1_000_000, records in 1u64..1_000_000,
+        clients in 1u32..1000,
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
         reply in any_of(ReplyMode::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
-        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
-        reproduction in reproduction(), batch_policy in any_of(BatchPolicy::ALL), batch_wait_ms in 0u64..50, stages in any::<bool>(), line_rate in line_rate(),
+        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)),
+        fsync in any_of(Fsync::ALL), fault in faults(),
+        reproduction in reproduction(), batch_policy in any_of(BatchPolicy::ALL),
+        batch_wait_ms in 0u64..50, stages in any::<bool>(), line_rate in line_rate(),
         execution_threads in 1u16..=64,
         replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS),
-        samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
+        samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(),
+        record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
-        { let mut spec = BenchSpec { workload, payload, records, clients, bundle, samples, seed, host, journal, fault, json, report, record, record_limit_mb, line_rate, // The bytes in flight are limited, too.
-outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))), rate: open.then_some(rate), warmup: Interval::from_millis(warmup), duration: Interval::from_millis(duration), ..base }; spec.node.reply = reply; spec.node.journal.fsync = fsync; spec.node.reproduction = reproduction; (spec.node.consensus.batch_policy, spec.node.consensus.batch_wait_ms) = (batch_policy, batch_wait_ms); spec.node.stages = stages; spec.node.execution_threads = execution_threads; spec.node.replica_threads = replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count); spec }
+        // The bytes in flight are limited, too.
+        let most = ((256 << 20) / (payload + 64) / clients).max(1);
+        let (warmup, duration) = (Interval::from_millis(warmup), Interval::from_millis(duration));
+        let (outstanding, rate) = ((!open).then_some(outstanding.min(most)), open.then_some(rate));
+        let mut spec = BenchSpec {
+            workload, payload, records, clients, bundle, samples, seed, host, journal, fault, json, report, record,
+            record_limit_mb, line_rate, outstanding, rate, warmup, duration, ..base
+        };
+        let node = &mut spec.node;
+        node.reply = reply;
+        node.journal.fsync = fsync;
+        node.reproduction = reproduction;
+        (node.consensus.batch_policy, node.consensus.batch_wait_ms) = (batch_policy, batch_wait_ms);
+        node.stages = stages;
+        node.execution_threads = execution_threads;
+        node.replica_threads = replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count);
+        spec
     }
 }
 

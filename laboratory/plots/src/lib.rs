@@ -37,8 +37,8 @@ pub use validate::{
 /// Width of a figure on paper. Text is 8 points high in both.
 ///
 /// Each is the least among the templates with two columns, so that a figure fits into all of them unscaled. A column
-/// is 84.7 mm wide with USENIX (3 1/3 inches), 84.8 mm with ACM's `sigconf` and 88.6 mm with IEEE; the text is 177.8 mm,
-/// 177.9 mm and 181.4 mm wide.
+/// is 84.7 mm wide with USENIX (3 1/3 inches), 84.8 mm with ACM's `sigconf` and 88.6 mm with IEEE; the text is 177.8
+/// mm, 177.9 mm and 181.4 mm wide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {
     /// One of two columns: 240 points, 84.7 mm; panels below one another.

@@ -167,8 +167,8 @@ fn check_value(place: &str, name: &str, value: f64, axis: &Axis) -> Result<(), P
     let has_place = axis.zero_place && value == 0.0;
     if axis.log && value < MIN_POSITIVE && !has_place {
         let help = format!(
-            "a logarithmic axis starts at {MIN_POSITIVE:e}; use a linear one, give 0 a place (`zero_place`) or leave the \
-             value out"
+            "a logarithmic axis starts at {MIN_POSITIVE:e}; use a linear one, give 0 a place (`zero_place`) or leave \
+             the value out"
         );
         return Err(PlotError::new(place, format!("{name} is {value}"), &help));
     }

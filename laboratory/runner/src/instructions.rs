@@ -124,8 +124,8 @@ impl Report for Changes {
         what.extend(self.lost.iter().map(|path| format!("{path} was not counted")));
         (!what.is_empty()).then(|| {
             format!(
-                "{} (limit {LIMIT_PERCENT} %); help: find the cause with `valgrind --tool=callgrind quorate sim`, or, if \
-                 the change is worth it, write the counts anew with --write",
+                "{} (limit {LIMIT_PERCENT} %); help: find the cause with `valgrind --tool=callgrind quorate sim`, or, \
+                 if the change is worth it, write the counts anew with --write",
                 what.join("; ")
             )
         })

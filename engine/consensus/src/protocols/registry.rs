@@ -61,7 +61,11 @@ macro_rules! with_measured {
 /// Calls a macro with a function name and the [`ProtocolKind`] of each protocol: `call! { name: Kind, .. }`.
 #[macro_export]
 macro_rules! each_protocol {
-    ([$($call:tt)+] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $engine:ty,)+ }) => {
+    (
+        [$($call:tt)+]
+        chained { $($file:ident: $rules:ident,)+ }
+        others { $($name:ident: $kind:ident = $engine:ty,)+ }
+    ) => {
         $($call)+! { $($file: $rules,)+ $($name: $kind,)+ }
     };
     ($($call:tt)+) => {
@@ -72,7 +76,11 @@ macro_rules! each_protocol {
 /// Calls a generic function for a protocol: `dispatch!(kind, work)` expands to `work.run(make)` for that kind.
 #[macro_export]
 macro_rules! dispatch {
-    ([$of:expr, $work:expr] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $engine:ty,)+ }) => {
+    (
+        [$of:expr, $work:expr]
+        chained { $($file:ident: $rules:ident,)+ }
+        others { $($name:ident: $kind:ident = $engine:ty,)+ }
+    ) => {
         match $of {
             $($crate::facts::ProtocolKind::$rules => $work.run($crate::replica::make::$file),)+
             $($crate::facts::ProtocolKind::$kind => $work.run($crate::replica::make::$name),)+

@@ -126,8 +126,8 @@ fn equivocating_leader(facts: &Facts) -> String {
 }
 
 fn leader_crashes_ahead() -> String {
-    "Leaders take turns (leader `round-robin`). R2 leads v2, proposes b2 ahead in v1, and dies at once. Its proposal is \
-     on the way: the others vote for it when QC(v1) shows that b1 is certified. No view is lost for a leader whose \
+    "Leaders take turns (leader `round-robin`). R2 leads v2, proposes b2 ahead in v1, and dies at once. Its proposal \
+     is on the way: the others vote for it when QC(v1) shows that b1 is certified. No view is lost for a leader whose \
      proposal is not."
         .into()
 }

@@ -141,9 +141,12 @@ pub fn message() -> BoxedStrategy<ChainedMessage> {
         1 => vote().prop_map(ChainedMessage::Vote),
         2 => timeout().prop_map(|timeout| ChainedMessage::Timeout(Arc::new(timeout))),
         1 => (certificate(), option::of(certificate()))
-            .prop_map(|(high, evidence)| ChainedMessage::Advance { high: Box::new(high), evidence: evidence.map(Box::new) }),
+            .prop_map(|(high, evidence)| {
+                let evidence = evidence.map(Box::new);
+                ChainedMessage::Advance { high: Box::new(high), evidence }
+            }),
     ]
-        .boxed()
+    .boxed()
 }
 
 pub fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
@@ -152,7 +155,8 @@ pub fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => (digest(), number(), any::<u16>())
             .prop_map(|(digest, above, most)| Envelope::FetchBlocks { digest, above: Height(above), most }),
         1 => collection::vec(block(), 0..4).prop_map(Envelope::Blocks),
-        1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })),
+        1 => (collection::vec(digest(), 0..9), number())
+            .prop_map(|(digests, above)| Envelope::FetchBundles { digests, above: Height(above) }),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Spread),

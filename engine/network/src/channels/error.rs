@@ -30,8 +30,8 @@ pub enum ChannelError {
     Dtls(String),
     /// The two ends speak no common wire version. Of a peer that is too new, only its oldest version is known.
     #[error(
-        "the peer speaks wire version {theirs}, this end {ours}; help: upgrade the older one, one release at a time, or \
-         raise `newest_wire_version` in [links] if it is set"
+        "the peer speaks wire version {theirs}, this end {ours}; help: upgrade the older one, one release at a time, \
+         or raise `newest_wire_version` in [links] if it is set"
     )]
     Version { theirs: Versions, ours: Versions },
     /// The other end belongs to another cluster.

@@ -8,7 +8,7 @@
 //!        73  role       1   1 replica, 2 client
 //!        74  id        16   little-endian
 //!        90  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
-//!        93  nonce     32   random; if this end speaks several versions, the last 8 bytes are a mark (7) and the newest
+//!        93  nonce     32   random; with several versions, the last 8 bytes are a mark (7) and the newest
 //! ```
 //! Wire version 6, which had no ranges, takes the mark for a part of the nonce, so it still connects. The 24 random
 //! bytes suffice to make each nonce unique.

@@ -23,8 +23,8 @@
 //! A proof is a two-byte length and the signature. A responder that rejects a hello still sends its own hello, without
 //! a proof, so that the initiator's operator also sees the reason.
 //!
-//! **Versions.** The link uses the highest wire [version](crate::channels::version) of both hellos. From version 7 on, two
-//! replicas that have authenticated each other exchange their [`Release`]s, each with a one-byte length, and their
+//! **Versions.** The link uses the highest wire [version](crate::channels::version) of both hellos. From version 7 on,
+//! two replicas that have authenticated each other exchange their [`Release`]s, each with a one-byte length, and their
 //! digests cover them.
 //!
 //! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all

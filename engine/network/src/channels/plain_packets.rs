@@ -34,8 +34,8 @@ use std::time::Duration;
 const HANDSHAKE_HEAD_BYTES: usize = envelope::HANDSHAKE_HEAD_BYTES + 2 + 2;
 /// Header bytes of a data packet inside a secure session.
 pub(crate) const INSIDE_HEAD_BYTES: usize = 1;
-/// Maximum handshake length of one end: a hello, a proof with its length, a release, a digest, and parameters with their
-/// length.
+/// Maximum handshake length of one end: a hello, a proof with its length, a release, a digest, and parameters with
+/// their length.
 const MAX_HANDSHAKE_BYTES: usize =
     HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + MAX_RELEASE_PART_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
 

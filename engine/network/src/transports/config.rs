@@ -90,13 +90,13 @@ pub struct LinkConfig {
     /// Maximum number of records (TLS, DTLS) or packets (QUIC) encrypted with one key; then the link's key is replaced.
     #[schemars(range(min = MIN_KEY_UPDATE_RECORDS))]
     pub key_update_records: u64,
-    /// Newest wire version that this replica speaks. A link uses the newest version of both ends. Lower it to the version
-    /// of the release before, to be able to return to that release during an upgrade (UPGRADING.md).
+    /// Newest wire version that this replica speaks. A link uses the newest version of both ends. Lower it to the
+    /// version of the release before, to be able to return to that release during an upgrade (UPGRADING.md).
     #[schemars(range(min = OLDEST_WIRE_VERSION, max = NEWEST_WIRE_VERSION))]
     pub newest_wire_version: u8,
     /// Retransmission [profiles](RetransmissionConfig::profile) of single links between replicas, such as
-    /// `["0-3=s50"]`; all replicas may have the same list. A dialled replica recognizes the dialling one by its address,
-    /// which therefore must be an IP address, not a host name.
+    /// `["0-3=s50"]`; all replicas may have the same list. A dialled replica recognizes the dialling one by its
+    /// address, which therefore must be an IP address, not a host name.
     #[schemars(with = "Vec<String>")]
     #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("link_retransmission").value("A-B=PROFILE").rare()))]
     #[schemars(extend("x-with" = With::one("transport", &["rudp", "sctp"])))]

@@ -104,8 +104,8 @@ pub enum PathChange {
     Moved { from: SocketAddr, to: SocketAddr },
     /// Packets of this many bytes, headers excluded, do not reach the remote, although short ones do.
     #[error(
-        "receives none of the packets of {bytes} bytes, only short ones: packets are cut for an MTU of {mtu} bytes; help: \
-         set `mtu_bytes` in [packets] to the MTU of the path"
+        "receives none of the packets of {bytes} bytes, only short ones: packets are cut for an MTU of {mtu} bytes; \
+         help: set `mtu_bytes` in [packets] to the MTU of the path"
     )]
     Vanish { bytes: usize, mtu: usize },
     /// Longer packets reach the remote again.

@@ -15,7 +15,8 @@ pub enum SignerError {
     #[error("the record of signed statements in {} is lost, so nothing is signed; help: {REBUILD}", .0.display())]
     Lost(PathBuf),
     #[error(
-        "the record of signed statements is damaged, so nothing is signed: {file}, byte {offset}: {what}; help: {REBUILD}"
+        "the record of signed statements is damaged, so nothing is signed: {file}, byte {offset}: {what}; help: \
+         {REBUILD}"
     )]
     Damaged { file: String, offset: u64, what: String },
     /// The replica's journal is lost, and with it its promises.
@@ -30,8 +31,8 @@ pub enum SignerError {
     #[error("the record of signed statements has an unreadable entry {id}, so nothing is signed; help: {REBUILD}")]
     Unreadable { id: u64 },
     #[error(
-        "the record of signed statements in {directory} is in use by {holder}; help: stop that signer: two with one key \
-         would contradict each other"
+        "the record of signed statements in {directory} is in use by {holder}; help: stop that signer: two with one \
+         key would contradict each other"
     )]
     InUse { directory: String, holder: String },
     #[error("the record of signed statements cannot be used: {0}")]
@@ -39,8 +40,8 @@ pub enum SignerError {
     #[error("cannot listen on {}: {source}; help: {help}", path.display())]
     Listen { path: PathBuf, source: io::Error, help: &'static str },
     #[error(
-        "the socket passed by systemd is unusable: {0}; help: pass one stream socket by `ListenStream=` with the path of \
-         `socket` in [signer]"
+        "the socket passed by systemd is unusable: {0}; help: pass one stream socket by `ListenStream=` with the path \
+         of `socket` in [signer]"
     )]
     Passed(io::Error),
     #[error("cannot start a thread: {0}")]

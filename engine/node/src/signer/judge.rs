@@ -30,7 +30,9 @@ pub enum Refusal {
         asked.domain, asked.view, asked.height, signed.view, signed.height
     )]
     Contradicts { asked: Subject, signed: Subject },
-    #[error("{:?} of view {}, height {}: it has timed out of view {timed_out}", .asked.domain, .asked.view, .asked.height)]
+    #[error(
+        "{:?} of view {}, height {}: it has timed out of view {timed_out}", .asked.domain, .asked.view, .asked.height
+    )]
     TimedOut { asked: Subject, timed_out: View },
     #[error("{:?} of view {}, height {}: it has asked for view {moved_to}", .asked.domain, .asked.view, .asked.height)]
     Moved { asked: Subject, moved_to: View },

@@ -141,8 +141,8 @@ pub enum FrameFault {
     #[error("a frame has {0} bytes, over the limit of {MAX_FRAME_BYTES}")]
     TooLong(usize),
     #[error(
-        "the other end speaks version {0} of the signer protocol, and this program version {PROTOCOL_VERSION}; help: run \
-         the same release of quorate on both ends"
+        "the other end speaks version {0} of the signer protocol, and this program version {PROTOCOL_VERSION}; help: \
+         run the same release of quorate on both ends"
     )]
     Version(u16),
     #[error(transparent)]

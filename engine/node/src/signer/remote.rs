@@ -36,8 +36,8 @@ pub enum RemoteFault {
     #[error("{} has answered something else than it was asked", .0.display())]
     Confused(PathBuf),
     #[error(
-        "{} signs for another {what}: {found}, not {expected}; help: correct `socket` in [signer], or start the signer of \
-         this replica",
+        "{} signs for another {what}: {found}, not {expected}; help: correct `socket` in [signer], or start the signer \
+         of this replica",
         path.display()
     )]
     Stranger { path: PathBuf, what: &'static str, found: String, expected: String },

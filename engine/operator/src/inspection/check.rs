@@ -171,8 +171,8 @@ impl Report for Checked {
 pub(super) fn of_voids(count: u64) -> Option<String> {
     let note = || {
         format!(
-            "blocks were executed without {count} of their bundles, which a quorum signed to be absent: more disks were \
-             lost than the cluster tolerates, and replies to these commands do not count"
+            "blocks were executed without {count} of their bundles, which a quorum signed to be absent: more disks \
+             were lost than the cluster tolerates, and replies to these commands do not count"
         )
     };
     (count > 0).then(note)

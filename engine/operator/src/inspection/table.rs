@@ -70,7 +70,8 @@ impl InspectResult {
             (Memory::New, _) => "new: the replica has never run".to_owned(),
             (Memory::Kept, _) => "kept: every promise of the replica".to_owned(),
             (Memory::Lost, None) => {
-                "lost: the journal is gone or truncated; after a start the replica asks the others up to which view it may have signed"
+                "lost: the journal is gone or truncated; after a start the replica asks the others up to which view \
+                 it may have signed"
                     .to_owned()
             }
             (Memory::Lost, Some(u64::MAX)) => {

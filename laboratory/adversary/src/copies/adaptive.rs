@@ -196,8 +196,8 @@ impl AdaptiveCopies {
     }
 }
 
-/// Orders numbers of copies by the messages that they cost: a copy of PRE-PREPARE and one of the replies about n each, a
-/// copy of all messages more than any of these.
+/// Orders numbers of copies by the messages that they cost: a copy of PRE-PREPARE and one of the replies about n each,
+/// a copy of all messages more than any of these.
 fn cost(copies: Copies) -> (usize, usize, usize) {
     (copies.all, copies.pre_prepare + copies.replies, copies.pre_prepare)
 }
@@ -216,9 +216,9 @@ pub fn enough(quorum: Quorum, loss: f64) -> Copies {
 }
 
 /// Returns the chance that at least f+1 replicas decide a slot in PBFT's three phases and that their replies arrive, if
-/// each copy of a message is lost with this probability, independently: equation 1 of the loss model, with the primary's
-/// PRE-PREPARE as its PREPARE (ADR 073). Takes O(n^3) operations, only multiplications and additions, so that all
-/// machines agree.
+/// each copy of a message is lost with this probability, independently: equation 1 of the loss model, with the
+/// primary's PRE-PREPARE as its PREPARE (ADR 073). Takes O(n^3) operations, only multiplications and additions, so that
+/// all machines agree.
 pub fn success(quorum: Quorum, loss: f64, copies: Copies) -> f64 {
     let arrives = |copies: usize| 1.0 - (0..=copies).map(|_| loss).product::<f64>();
     let (vote, pre_prepare) = (arrives(copies.all), arrives(copies.all.max(copies.pre_prepare)));

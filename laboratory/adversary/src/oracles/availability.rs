@@ -108,8 +108,8 @@ impl Availability {
             Some(bundle) => {
                 let (height, block) = (signed.height.0, subject.digest);
                 let what = format!(
-                    "a quorum voted for block {block:?} at height {height}, and fewer than {needed} honest replicas have \
-                     journaled its bundle {bundle:?}"
+                    "a quorum voted for block {block:?} at height {height}, and fewer than {needed} honest replicas \
+                     have journaled its bundle {bundle:?}"
                 );
                 Err(Violation { property: Property::Availability, what })
             }

@@ -105,7 +105,8 @@ fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, (4, 0, 12), 20, 1);
     let (protocol, bug) = (ProtocolKind::Jolteon, Mutant::Rewriting(Rewriting::OneQueue));
     let verdicts = for_protocol(protocol, Verdicts { mutant: Some(bug), ..Verdicts::of(protocol, &played) });
-    let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if matches!(violation.property, Property::Liveness | Property::Served));
+    let waits = |property| matches!(property, Property::Liveness | Property::Served);
+    let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if waits(violation.property));
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }
 

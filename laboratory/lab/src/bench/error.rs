@@ -116,8 +116,8 @@ fn emulation_help(error: &EmulationError, network: &str) -> String {
             "install the kernel's modules veth, sch_htb, sch_netem and cls_u32, or set --emulator router".to_owned()
         }
         _ => format!(
-            "run it as root, or as the root of a user namespace with `unshare --user --map-root-user quorate bench ..`, \
-             or simulate it: quorate sim --network {network}"
+            "run it as root, or as the root of a user namespace with `unshare --user --map-root-user quorate bench \
+             ..`, or simulate it: quorate sim --network {network}"
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! Interfaces through which the course of a benchmark watches the load and the replicas' statuses, in this process or on
-//! other hosts.
+//! Interfaces through which the course of a benchmark watches the load and the replicas' statuses, in this process or
+//! on other hosts.
 
 use quorate_client::StatusProbe;
 use quorate_client::load::{LoadHandle, LoadProgress, LoadReport};

@@ -43,8 +43,8 @@ pub struct CpuOptions {
     /// MACs on votes and replies.
     #[arg(long, value_name = "SCHEME", default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
     pub mac_scheme: SchemeKind,
-    /// Cost table: a file written by `quorate calibrate`, or paper for the pipeline paper's printed cycles [default: the
-    /// shipped table].
+    /// Cost table: a file written by `quorate calibrate`, or paper for the pipeline paper's printed cycles [default:
+    /// the shipped table].
     #[arg(long, value_name = "FILE|paper")]
     pub costs: Option<String>,
     /// Numbers of cores for which to compute the throughput: a list, or an inclusive range.

@@ -4,7 +4,8 @@ use crate::result::{BenchResult, count};
 use quorate_plots::{Axis, Bar, BarSeries, Block, Figure, Hover, Panel, Plot, Section, check_figure};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
-/// Messages of a kind, over all runs, from which it is drawn: the costs of fewer are too uncertain, and often those of the start.
+/// Messages of a kind, over all runs, from which it is drawn: the costs of fewer are too uncertain, and often those of
+/// the start.
 const MIN_MESSAGES: u64 = 20;
 
 /// Draws the cycles per message by kind and stage, with a panel per role; `None` if stages were not measured.
@@ -50,8 +51,8 @@ struct Sum {
     nanoseconds: f64,
 }
 
-/// Returns the mean cycles of a message at a role, over the costs of any number of runs: a series for each stage, with a
-/// bar for each kind of message that was frequent enough.
+/// Returns the mean cycles of a message at a role, over the costs of any number of runs: a series for each stage, with
+/// a bar for each kind of message that was frequent enough.
 pub fn stage_bars(costs: &[&StageCost], role: StageRole) -> Vec<BarSeries> {
     let sum = |kind: MessageKind, stage: Stage| {
         let is_own = |cost: &&&StageCost| (cost.role, cost.message, cost.stage) == (role, kind, stage);

@@ -101,7 +101,8 @@ measured! {
         /// Views that timed out in the measured time, at one replica.
         pub view_timeouts: u64 ["timeouts" as view_timeouts] = |run| run.growth.most(|status| status.view_timeouts),
         /// Longest time without any completion in the measured time.
-        pub longest_gap_ms: Option<f64> ["ms" as longest_gap_ms in table "without any completion"] = |run| run.longest_gap_ms(),
+        pub longest_gap_ms: Option<f64> ["ms" as longest_gap_ms in table "without any completion"] =
+            |run| run.longest_gap_ms(),
         /// Throughput after the end of all misbehaviour, relative to the throughput before its first start; present if
         /// misbehaviour starts after the start of the measured time and ends before its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,7 @@ use thiserror::Error;
 const SIMULATION: &str = "Simulation";
 /// Option that names a network.
 pub const NETWORK: &str = "network";
+const NETWORKS: &str = "; help: name a file, or one of lan, wan4, us4, world12, loopback and lossmodel";
 /// Maximum number of seeds in one run.
 const MAX_SEEDS: u64 = 1 << 32;
 
@@ -112,10 +113,7 @@ pub enum SimError {
     Fault(#[from] Fault),
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    #[error(
-        "cannot read {path}: {source}{}",
-        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4, world12, loopback and lossmodel" } else { "" }
-    )]
+    #[error("cannot read {path}: {source}{}", if *.key == NETWORK { NETWORKS } else { "" })]
     Read {
         path: PathBuf,
         source: io::Error,

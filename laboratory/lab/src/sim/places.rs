@@ -7,8 +7,8 @@ use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
-const FORMS: &str = "one, clients (a machine for each), replicas (a machine next to each), regions of the network such as \
-                     ohio,oregon, or a file such as clients.toml";
+const FORMS: &str = "one, clients (a machine for each), replicas (a machine next to each), regions of the network such \
+                     as ohio,oregon, or a file such as clients.toml";
 /// Suffix that marks a file name. Other names are regions.
 const FILE_ENDING: &str = ".toml";
 

@@ -206,8 +206,8 @@ const MAX_SKEW_MS: i64 = 3_600_000;
 
 const FORMS: &str = "KIND:R, KIND:R@TIME, KIND:R@TIME+ON or KIND:R@TIME+ON/PERIOD, where R is a replica from 0 or \
                      several, as in silent:3, slow=50:0..4, equivocate:0+2@4s, slow:1@0s+15s/30s (on for 15 s of \
-                     every 30 s), crash:2@4s, restart:1@4s+500ms, skew=2000:1, hostile:CLIENT@TIME+TIME as in hostile:flood, or off-path:PACKETS@TIME+TIME as \
-                     in off-path:junk; \
+                     every 30 s), crash:2@4s, restart:1@4s+500ms, skew=2000:1, hostile:CLIENT@TIME+TIME as in \
+                     hostile:flood, or off-path:PACKETS@TIME+TIME as in off-path:junk; \
                      docs/BYZANTINE.md and docs/SIMULATOR_FILES.md list the kinds";
 
 impl FromStr for Fault {

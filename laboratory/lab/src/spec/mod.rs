@@ -175,8 +175,8 @@ pub struct BenchSpec {
     pub cores: u32,
     /// Fault to inject; may be repeated. Replicas misbehave (`silent:3`, `slow=50:0..4`, `equivocate:0+2@4s`, and
     /// `slow:1@0s+15s/30s` for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (`crash:2@4s`), or
-    /// killed and restarted (`restart:1@4s+500ms`, with `--host processes`). Replicas count from 0; a range excludes its
-    /// end. Time counts from the end of the warm-up.
+    /// killed and restarted (`restart:1@4s+500ms`, with `--host processes`). Replicas count from 0; a range excludes
+    /// its end. Time counts from the end of the warm-up.
     #[schemars(with = "Vec<String>", extend("x-flag" = Flag::under(RUN).value("FAULT")))]
     pub fault: Vec<Fault>,
     /// Record every input of the replicas for `quorate replay`. `bench` writes one file per replica into the directory

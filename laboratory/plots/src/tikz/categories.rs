@@ -50,7 +50,8 @@ impl Writer<'_> {
             self.name_of(&series.name, series.paper);
             line!(
                 self,
-                "\\addplot[ybar, bar shift=0pt, bar width={}, {}{errors}, forget plot]\n  table[{columns}, row sep=\\\\] {{",
+                "\\addplot[ybar, bar shift=0pt, bar width={}, {}{errors}, forget plot]\n  table[{columns}, row \
+                 sep=\\\\] {{",
                 number(width),
                 self.style(*look)
             );

@@ -103,7 +103,8 @@ impl Writer<'_> {
     fn columns(&mut self, points: &[Point], look: Look, x: &Scale, y: &Scale) {
         line!(
             self,
-            "\\addplot[{}, ybar interval, x tick label as interval=false, forget plot]\n  table[x=x, y=y, row sep=\\\\] {{",
+            "\\addplot[{}, ybar interval, x tick label as interval=false, forget plot]\n  table[x=x, y=y, row \
+             sep=\\\\] {{",
             self.style(look)
         );
         line!(self, "  x y \\\\");

@@ -36,8 +36,8 @@ fn with_votes(n: usize, among: u32, senders: u32, set: u32, held: impl Fn(usize)
     reached
 }
 
-/// Returns P(S = s, J = j, K = k, M = m), indexed in this order, for `n` replicas. The last `silent` of them send nothing;
-/// replica 0 is the primary.
+/// Returns P(S = s, J = j, K = k, M = m), indexed in this order, for `n` replicas. The last `silent` of them send
+/// nothing; replica 0 is the primary.
 fn enumerate(n: usize, silent: usize, quorum: usize, counting: Counting, arrivals: Arrivals) -> Vec<f64> {
     let active = n - silent;
     let side = n + 1;

@@ -26,7 +26,8 @@ impl<P: Play> Node<P> {
             let timed_out = earlier.domain == Domain::Timeout || earlier.domain == Domain::Checkpoint;
             P::RESERVES && vote.subject.domain.is_proposal() && !timed_out && earlier.view.next() == vote.subject.view
         };
-        let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject || reserves(&promise.subject));
+        let covers = |subject: &Subject| *subject == vote.subject || reserves(subject);
+        let promised = |record: &Record| matches!(record, Record::Promise(promise) if covers(&promise.subject));
         let waits = self.durable.range(..=after).rev().any(|(_, record)| promised(record));
         assert!(waits, "{me:?} sends {:?} after the record of another statement", vote.subject);
     }

@@ -31,7 +31,8 @@ pub struct EmulationOptions {
     pub delay_ms: Option<f64>,
     /// Bandwidth of each network interface in Mbit/s, in either direction; 0: no limit; overrides the network's
     /// bandwidth.
-    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_nic_rate)]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION)]
+    #[arg(value_name = "MBIT_PER_S", value_parser = parse_nic_rate)]
     pub card_mbit_per_s: Option<u32>,
     /// Minimum retransmission timeout of the kernel's TCP, in milliseconds [default: from the network file, or 200].
     /// The kernel rounds it up to a clock tick, and scales its delayed acknowledgements with it.

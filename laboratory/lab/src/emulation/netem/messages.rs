@@ -148,7 +148,8 @@ pub fn filter(interface: u32, source: Ipv4Addr, class: u32) -> Vec<u8> {
     /// Offset of the source address in an IPv4 header.
     const SOURCE: i32 = 12;
     let mut body = object(interface, 0, ROOT_HANDLE, INFO, "u32");
-    // Terminal, no shift, one key, padding; offsets and a hash, all 0; the key: mask, value, offset, mask of the offset.
+    // Terminal, no shift, one key, padding; offsets and a hash, all 0; the key: mask, value, offset, mask of the
+    // offset.
     let mut selector = vec![1, 0, 1, 0];
     selector.extend([0; 12]);
     selector.extend([0xff; 4]);
