@@ -151,11 +151,6 @@ impl Phases {
         exponentials(&self.prepared)
     }
 
-    /// Returns P(K = k | M = m) for each k up to m+1.
-    pub fn prepared_given(&self, informed: usize) -> Vec<f64> {
-        (0..=informed + 1).map(|prepared| libm::exp(self.ln_prepared(informed, prepared))).collect()
-    }
-
     /// Returns P(J = j) for each j.
     pub fn committed(&self) -> Vec<f64> {
         exponentials(&self.committed)
