@@ -176,7 +176,7 @@ fn an_initial_state_carries_its_level() {
     let why =
         initial_state::executor(kind, Some(initial(2)), &epoch).err().expect("this program supports level 0 only");
     assert!(why.to_string().contains("executes at feature level 2 since height 0"), "{why}");
-    let levelled = Executor::new(Box::new(Levelled { supported: FeatureLevel(2) }), &epoch);
+    let levelled = Executor::new(Box::new(Levelled(FeatureLevel(2))), &epoch);
     let mut levelled = levelled.beginning_at(FeatureLevel(2));
     let mut replies = Vec::new();
     let client = ClientId(1);
