@@ -85,6 +85,12 @@ impl Signed {
         signer.kill().and_then(|()| signer.wait()).expect("it runs");
     }
 
+    fn signal_signer(&self, replica: u16, signal: i32) {
+        let process = self.signers[usize::from(replica)].id() as libc::pid_t;
+        // SAFETY: signals a child that has not been waited for, so its id is still its own.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+    }
+
     fn stop_replicas(&mut self) {
         for mut node in self.net.nodes.drain(..) {
             node.kill().and_then(|()| node.wait()).expect("it runs");
@@ -121,6 +127,50 @@ fn a_cluster_survives_signers_that_are_killed_and_started_again() {
         assert!(log.contains("does not vote, because its signer does not sign: "), "{log}");
         assert!(log.contains("its signer answers again: votes"), "{log}");
         assert!(!log.contains("refuses to sign"), "{log}");
+    }
+}
+
+/// A stopped process still has its socket: connections succeed, and nothing answers.
+#[test]
+fn a_cluster_survives_signers_that_hang() {
+    let mut signed = Signed::started("hanging", &[]);
+    signed.net.put("before");
+    signed.says(0, "\"connected\": true");
+    signed.signal_signer(0, libc::SIGSTOP);
+    signed.net.put("with three");
+    // The status is the event loop's answer: it waits for the signer for a fifth of its time at most.
+    signed.says(0, "has not answered within 500 ms");
+    signed.signal_signer(1, libc::SIGSTOP);
+    signed.says(1, "has not answered within 500 ms");
+    let stalled = call(&["client", "--dir", signed.net.dir(), "--timeout", "2s", "put", "without", "a quorum"]);
+    assert!(!stalled.status.success(), "two of four do not decide: {stalled:?}");
+    // Requests that nobody answered are in the sockets, and are answered to nobody.
+    for replica in [0, 1] {
+        signed.signal_signer(replica, libc::SIGCONT);
+    }
+    signed.net.put("after");
+    // A signer that hangs again and again, while votes are on their way.
+    for round in 0..6 {
+        let replica = round % 2;
+        signed.signal_signer(replica, libc::SIGSTOP);
+        signed.net.put(&format!("hanging-{round}"));
+        signed.signal_signer(replica, libc::SIGCONT);
+        signed.net.put(&format!("going-on-{round}"));
+        signed.says(replica, "\"connected\": true");
+    }
+    for replica in 0..REPLICAS {
+        signed.says(replica, "\"connected\": true");
+        // Two votes of one place would be refused by their signer, and be evidence at the others.
+        let home = home(&signed.net, replica);
+        let told = call(&["status", "--dir", text(&home), "--json"]).stdout;
+        let told: serde_json::Value = serde_json::from_slice(&told).expect("the status is JSON");
+        let evidence = &told["replicas"][0]["status"]["evidence"];
+        assert_eq!(evidence.as_array().map(Vec::len), Some(0), "{told}");
+        assert!(!log_of(&home).contains("refuses to sign"), "{}", log_of(&home));
+    }
+    signed.stop_replicas();
+    for replica in 0..REPLICAS {
+        succeeds(&["inspect", "--dir", text(&home(&signed.net, replica)), "--verify"]);
     }
 }
 
@@ -178,6 +228,33 @@ fn a_signer_shows_no_secret_and_leaves_no_core_dumps() {
         shown,
     ];
     assert!(seen.iter().all(|text| text.len() > 20 && !text.contains(&secret)), "{seen:?}");
+}
+
+/// The identity key is a credential of the replica's service, and the voting key the output of the signer's command:
+/// neither is in a directory.
+#[test]
+fn both_keys_come_from_elsewhere() {
+    let net = Net::written("signer-keys", &[]);
+    init(&net, 0);
+    let (replica, signer, vault) = (home(&net, 0), signer_home(&net, 0), net.path.join("vault"));
+    fs::create_dir(&vault).expect("a directory");
+    fs::rename(replica.join("private.key"), vault.join("identity")).expect("it is ours");
+    net.configure(0, "key_file", "\"credential:identity\"");
+    fs::rename(signer.join("voting.key"), vault.join("voting")).expect("it is ours");
+    let config = fs::read_to_string(signer.join("config.toml")).expect("init wrote it");
+    let command = format!("key_command = [\"cat\", \"{}\"]", text(&vault.join("voting")));
+    let lines = config.lines().map(|line| if line.starts_with("key_file = ") { &command } else { line });
+    fs::write(signer.join("config.toml"), lines.collect::<Vec<_>>().join("\n")).expect("it is ours");
+
+    let mut signed = Signed { signers: vec![start_signer(&net, 0)], net };
+    let log = fs::File::create(replica.join("log")).expect("a log");
+    let mut run = program();
+    run.args(["run", "--dir"]).arg(&replica).env("CREDENTIALS_DIRECTORY", &vault).stdout(Stdio::null()).stderr(log);
+    signed.net.nodes.push(run.spawn().expect("a replica starts"));
+    signed.net.start(1..3);
+    // Three of four: each has to vote.
+    signed.net.put("greeting");
+    signed.says(0, "\"connected\": true");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// Pause before the next attempt to connect.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Interval at which a connection without requests is checked.
+/// Interval at which a signer without requests is greeted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// After a request without an answer, the pause is this many times as long as the wait.
 const PAUSE_PER_WAIT: u32 = 4;
@@ -133,6 +133,7 @@ impl RemoteSigner {
         match self.ask(unsigned) {
             Ok(outcome) => {
                 self.away = None;
+                self.check_at = Instant::now() + CHECK_INTERVAL;
                 outcome
             }
             Err(fault) => {
@@ -142,19 +143,15 @@ impl RemoteSigner {
         }
     }
 
-    /// Checks the connection, and connects again if the signer is away and the pause is over, so that the status is
-    /// true without votes.
+    /// Greets a signer that has signed nothing for a while, or connects again if it is away and the pause is over, so
+    /// that the status is true without votes.
     pub fn check(&mut self) {
         let begun = Instant::now();
         if begun < self.due() {
             return;
         }
         self.check_at = begun + CHECK_INTERVAL;
-        let checked = match self.link.as_ref().map(is_closed) {
-            None => self.greet(),
-            Some(false) => return,
-            Some(true) => Err(RemoteFault::Frame { path: self.path.clone(), fault: FrameFault::Closed }),
-        };
+        let checked = if self.link.is_none() { self.greet() } else { self.identify() };
         match checked {
             Ok(()) => self.away = None,
             Err(fault) => self.lose(&fault, begun),
@@ -195,6 +192,11 @@ impl RemoteSigner {
     /// Connects, and checks for which replica the signer signs.
     fn greet(&mut self) -> Result<(), RemoteFault> {
         self.link = Some(connect(&self.path, self.timeout)?);
+        self.identify()
+    }
+
+    /// Checks for which replica the connected signer signs, and thereby that it answers.
+    fn identify(&mut self) -> Result<(), RemoteFault> {
         let Principal { epoch, replica, public_key } = self.of.clone();
         let answer = self.exchange(&Request::Hello { epoch: epoch.0, replica })?;
         let Answer::Hello { epoch: of_epoch, replica: of_replica, public_key: of_key } = answer else {
@@ -257,14 +259,6 @@ pub fn connect(path: &Path, timeout: Duration) -> Result<UnixStream, RemoteFault
         Ok(stream)
     });
     connected.map_err(|source| RemoteFault::Unreachable { path: path.to_owned(), source })
-}
-
-/// Returns whether the other end has closed a connection on which nothing is expected.
-fn is_closed(link: &UnixStream) -> bool {
-    let (mut byte, flags) = ([0u8; 1], libc::MSG_PEEK | libc::MSG_DONTWAIT);
-    // SAFETY: the kernel writes at most one byte to a valid place, and the descriptor is open.
-    let read = unsafe { libc::recv(link.as_raw_fd(), byte.as_mut_ptr().cast(), byte.len(), flags) };
-    read == 0 || read < 0 && io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
 fn connect_now(path: &Path) -> io::Result<UnixStream> {

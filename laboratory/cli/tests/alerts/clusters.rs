@@ -1,22 +1,24 @@
 //! Clusters of real processes, and faults that their replicas are started with.
 
 use super::prometheus::page;
+use crate::common::disks::mount_memory;
 use crate::common::{free_ports, heeding_signals, quorate, signal, succeeds, text, wait_until};
 use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
 use std::fs;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 pub const REPLICAS: usize = 4;
 
-fn within(directory: &Path, name: &str) -> String {
+pub fn within(directory: &Path, name: &str) -> String {
     directory.join(name).to_str().expect("a test's path is UTF-8").to_owned()
 }
 
 /// Child process that is killed on drop.
-struct Killed(Child);
+pub struct Killed(pub Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -48,14 +50,31 @@ impl Cluster {
             clients: Vec::new(),
         };
         for replica in 0..REPLICAS {
-            let path = cluster.home(replica).join(CONFIG_FILE);
-            let mut config = NodeConfig::read(&path).expect("it was written by testnet");
-            vary(&mut config);
-            fs::write(&path, config.to_toml()).expect("its settings");
+            let config = cluster.configure(replica, &vary);
             let target = config.monitoring.address.and_then(|address| address.socket()).expect("testnet sets it");
             cluster.targets.push(target);
         }
         cluster
+    }
+
+    /// Changes the configuration of a replica.
+    pub fn configure(&self, replica: usize, vary: impl Fn(&mut NodeConfig)) -> NodeConfig {
+        let path = self.home(replica).join(CONFIG_FILE);
+        let mut config = NodeConfig::read(&path).expect("it was written by testnet");
+        vary(&mut config);
+        fs::write(&path, config.to_toml()).expect("its settings");
+        config
+    }
+
+    /// Moves the directory of a replica that does not run to a disk of this size.
+    pub fn move_to_disk(&self, replica: usize, bytes: u64) {
+        let (home, moved) = (self.home(replica), Path::new(&self.net).join(format!("moved-{replica}")));
+        fs::rename(&home, &moved).expect("it can be moved");
+        fs::create_dir(&home).expect("a place for the disk");
+        mount_memory(&home, bytes);
+        for entry in fs::read_dir(&moved).expect("its home").flatten() {
+            fs::copy(entry.path(), home.join(entry.file_name())).expect("it moves to the disk");
+        }
     }
 
     pub fn home(&self, replica: usize) -> PathBuf {
@@ -109,6 +128,17 @@ impl Cluster {
     /// Writes a key, and returns once that is acknowledged.
     pub fn put(&self, key: &str) {
         let output = quorate(&["client", "--dir", &self.net, "--timeout", "2m", "put", key, "value"]);
+        assert!(output.status.success(), "{}: {}", self.job, text(&output.stderr));
+    }
+
+    /// Writes a key with a value of this many bytes, and returns once that is acknowledged.
+    pub fn put_large(&self, key: &str, bytes: usize) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+        command.args(["client", "--dir", &self.net, "--timeout", "2m", "put", key]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut client = command.spawn().expect("a client starts");
+        client.stdin.take().expect("a pipe").write_all(&vec![b'v'; bytes]).expect("it reads");
+        let output = client.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}: {}", self.job, text(&output.stderr));
     }
 

@@ -1,9 +1,10 @@
 //! Faults of real processes, and the alerts that they raise.
 
 use super::clusters::{CLOCK_AHEAD, Cluster, REPLICAS, WRITE_DELAY, faulty_machine, other_release};
+use super::guarded::{FILLING, Guarded, JOURNAL, SIGNED};
 use super::lost_bundle::lost_bundle;
 use super::prometheus::{Prometheus, read, shortened};
-use crate::common::disks::{mount_memory, with_own_mounts};
+use crate::common::disks::with_own_mounts;
 use crate::common::{HANG, wait_until};
 use quorate_node::{Fault, Laboratory};
 use quorate_types::ReplicaId;
@@ -35,6 +36,8 @@ const MACHINES: (&str, &[&str]) = (
 const LIAR: (&str, &[&str]) = ("quorate-liar", &["QuorateEvidence"]);
 const REPLACED: (&str, &[&str]) = ("quorate-replaced", &["QuorateTransferStuck"]);
 const LOST_BUNDLE: (&str, &[&str]) = ("quorate-lost-bundle", &["QuorateVoidedBundles"]);
+const GUARDED: (&str, &[&str]) =
+    ("quorate-guarded", &["QuorateSignerAway", "QuorateSignerRefuses", "QuorateDiskFilling", "QuorateJournalFilling"]);
 /// Alerts about delays and the test machine's disk, which a slow machine raises in every cluster.
 const OF_SLOW_MACHINES: [&str; 8] = [
     "QuorateReplicaDown",
@@ -51,20 +54,32 @@ const DISK_BYTES: u64 = 1 << 30;
 /// Executed blocks that the replicas of [`REPLACED`] keep.
 const RETAINED_BLOCKS: usize = 64;
 
-/// Alerts that have fired, by job and name.
+/// Alerts that have fired, by job, name and instance.
 struct Watch {
     prometheus: Prometheus,
-    fired: BTreeSet<(String, String)>,
+    fired: BTreeSet<(String, String, String)>,
 }
 
 impl Watch {
     /// Waits until alerts of a cluster have fired.
     fn expect(&mut self, cluster: &Cluster, alerts: &[&str]) {
+        self.expect_of(cluster, alerts, |_| true);
+    }
+
+    /// Waits until an alert about a replica has fired.
+    fn expect_at(&mut self, cluster: &Cluster, replica: usize, alert: &str) {
+        let instance = cluster.targets[replica].to_string();
+        self.expect_of(cluster, &[alert], |of| of == instance);
+    }
+
+    fn expect_of(&mut self, cluster: &Cluster, alerts: &[&str], is_meant: impl Fn(&str) -> bool) {
         let start = Instant::now();
         loop {
             self.fired.extend(self.prometheus.firing());
-            let is_missing = |alert: &&&str| !self.fired.contains(&(cluster.job.to_owned(), (**alert).to_owned()));
-            let missing: Vec<_> = alerts.iter().filter(is_missing).collect();
+            let has_fired = |alert: &str| {
+                self.fired.iter().any(|(job, name, of)| job == cluster.job && name == alert && is_meant(of))
+            };
+            let missing: Vec<_> = alerts.iter().filter(|alert| !has_fired(alert)).collect();
             if missing.is_empty() {
                 return;
             }
@@ -102,13 +117,7 @@ fn machines(directory: &Path) -> Cluster {
             config.links.newest_wire_version -= 1;
         }
     });
-    let (home, moved) = (cluster.home(1), directory.join("moved"));
-    fs::rename(&home, &moved).expect("it can be moved");
-    fs::create_dir(&home).expect("a place for the disk");
-    mount_memory(&home, DISK_BYTES);
-    for entry in fs::read_dir(&moved).expect("its home").flatten() {
-        fs::copy(entry.path(), home.join(entry.file_name())).expect("it moves to the disk");
-    }
+    cluster.move_to_disk(1, DISK_BYTES);
     let (library, program) = (faulty_machine(directory), env!("CARGO_BIN_EXE_quorate"));
     cluster.start_with(0, program, &[("LD_PRELOAD", &library), (WRITE_DELAY, "80")]);
     cluster.start([1]);
@@ -160,6 +169,20 @@ fn lose_disk(cluster: &mut Cluster) {
     cluster.start([3]);
 }
 
+/// The signer of a replica hangs, answers again, and is used by another process. Meanwhile a disk and a journal fill.
+fn guards(watch: &mut Watch, guarded: &Guarded) {
+    guarded.hang();
+    guarded.fill_journal();
+    watch.expect_at(&guarded.cluster, SIGNED, "QuorateSignerAway");
+    guarded.go_on();
+    guarded.cluster.wait_for_metric(SIGNED, "quorate_signer_connected", |connected| connected == 1.0);
+    guarded.use_up_views();
+    guarded.cluster.put("refused");
+    watch.expect_at(&guarded.cluster, SIGNED, "QuorateSignerRefuses");
+    watch.expect_at(&guarded.cluster, JOURNAL, "QuorateJournalFilling");
+    watch.expect_at(&guarded.cluster, FILLING, "QuorateDiskFilling");
+}
+
 /// Lowers a process' limit of open files to a few more than it has open.
 fn exhaust_descriptors(process: u32) {
     let open = fs::read_dir(format!("/proc/{process}/fd")).expect("the process is alive").count() as u64;
@@ -180,7 +203,8 @@ fn prometheus_raises_each_alert_for_its_fault() {
         let (views, machines, liar) = (views(directory), machines(directory), liar(directory));
         let mut replaced = replaced(directory);
         let lost_bundle = lost_bundle(directory, LOST_BUNDLE.0);
-        let clusters = [&losses, &views, &machines, &liar, &replaced, &lost_bundle];
+        let guarded = Guarded::started(directory, GUARDED.0);
+        let clusters = [&losses, &views, &machines, &liar, &replaced, &lost_bundle, &guarded.cluster];
         let jobs = clusters.map(|cluster| (cluster.job, &cluster.targets[..]));
         let prometheus = Prometheus::start(directory, &jobs, &shortened(&read("alerts.yml"), RULE_TIME));
         let alerts = prometheus.alerts();
@@ -204,6 +228,7 @@ fn prometheus_raises_each_alert_for_its_fault() {
             empty_disk(&losses, replica);
             losses.start([replica]);
         }
+        guards(&mut watch, &guarded);
         watch.expect(&views, VIEWS.1);
         watch.expect(&machines, MACHINES.1);
         watch.expect(&liar, LIAR.1);
@@ -211,12 +236,12 @@ fn prometheus_raises_each_alert_for_its_fault() {
         watch.expect(&lost_bundle, LOST_BUNDLE.1);
         watch.expect(&losses, LOSSES.1);
 
-        let injected = [LOSSES, VIEWS, MACHINES, LIAR, REPLACED, LOST_BUNDLE];
+        let injected = [LOSSES, VIEWS, MACHINES, LIAR, REPLACED, LOST_BUNDLE, GUARDED];
         let is_expected = |job: &str, alert: &str| {
             OF_SLOW_MACHINES.contains(&alert)
                 || injected.iter().any(|(of, raises)| *of == job && raises.contains(&alert))
         };
-        let strange: Vec<_> = watch.fired.iter().filter(|(job, alert)| !is_expected(job, alert)).collect();
+        let strange: Vec<_> = watch.fired.iter().filter(|(job, alert, _)| !is_expected(job, alert)).collect();
         assert!(strange.is_empty(), "raised without a fault: {strange:?}");
         let has_no_fault = |name: &str| !injected.iter().any(|(_, raises)| raises.contains(&name));
         let silent: Vec<&str> =

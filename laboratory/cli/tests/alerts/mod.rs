@@ -4,6 +4,7 @@
 
 mod clusters;
 mod faults;
+mod guarded;
 mod lost_bundle;
 mod prometheus;
 

@@ -135,11 +135,13 @@ impl Prometheus {
         rules.iter().map(|rule| (field(rule, "name"), field(rule, "query"))).collect()
     }
 
-    /// Returns the firing alerts: the job and the name of each.
-    pub fn firing(&self) -> BTreeSet<(String, String)> {
+    /// Returns the firing alerts: the job, the name and the instance of each. The instance of an alert about a whole
+    /// cluster is empty.
+    pub fn firing(&self) -> BTreeSet<(String, String, String)> {
         let samples = self.query("ALERTS{alertstate=\"firing\"}");
         let label = |sample: &Value, name: &str| sample["metric"][name].as_str().unwrap_or_default().to_owned();
-        samples.iter().map(|sample| (label(sample, "job"), label(sample, "alertname"))).collect()
+        let labels = |sample: &Value| (label(sample, "job"), label(sample, "alertname"), label(sample, "instance"));
+        samples.iter().map(labels).collect()
     }
 }
 
