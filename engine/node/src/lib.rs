@@ -62,6 +62,7 @@ mod states;
 mod status;
 pub mod testnet;
 mod verifiers;
+pub mod vocabulary;
 
 pub use client_rules::ClientRules;
 pub use config::NodeConfig;

@@ -1,11 +1,13 @@
 //! Logging of a replica's events with level, target and fields; repeated messages are rate-limited.
 
 use crate::observer::{NodeEvent, Observer};
-use quorate_network::transports::{PathChange, Remote};
+use crate::vocabulary::{Fields, Named, fields, named};
+use quorate_network::transports::Remote;
 use quorate_types::ReplicaId;
 use quorate_types::text::escaped;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tracing::Level;
 
 /// Time for which further messages of the same kind about the same peer are suppressed.
 pub const FIRST_SILENCE: Duration = Duration::from_secs(10);
@@ -55,25 +57,10 @@ impl Limiter {
     }
 }
 
-/// Observer that forwards events to `tracing`, with a level, a target (`quorate::network`, `::consensus`, `::journal`,
-/// `::state`, `::replica`) and the fields `replica` and, after suppressed messages, `left_out`. Repeated failures are
-/// [limited](Limiter).
+/// Observer that forwards events to `tracing`, with the level, target, name and fields of the
+/// [vocabulary](crate::vocabulary), and after suppressed messages `left_out`. Repeated failures are [limited](Limiter).
 #[derive(Default)]
 pub struct LogObserver(Limiter);
-
-/// Emits an event; its text is formatted only if it is logged.
-macro_rules! emit {
-    ($level:ident, $target:literal, $replica:expr, $left_out:expr, $event:expr) => {
-        tracing::event!(
-            target: concat!("quorate::", $target),
-            tracing::Level::$level,
-            replica = $replica.0,
-            left_out = $left_out,
-            "{}",
-            escaped(&$event.to_string())
-        )
-    };
-}
 
 impl Observer for LogObserver {
     fn observe(&mut self, replica: ReplicaId, event: NodeEvent) {
@@ -87,41 +74,44 @@ impl Observer for LogObserver {
                 _ => 0,
             },
         };
-        let left_out = (left_out > 0).then_some(left_out);
-        use NodeEvent::*;
-        match &event {
-            Connected(Remote::Replica(_)) => emit!(INFO, "network", replica, left_out, event),
-            Connected(_) | Lost { remote: Remote::Client(_) | Remote::Operator(_), .. } => {
-                emit!(DEBUG, "network", replica, left_out, event);
-            }
-            Path { change: PathChange::Vanish { .. }, .. } => emit!(WARN, "network", replica, left_out, event),
-            Listening(_) | Path { .. } => emit!(INFO, "network", replica, left_out, event),
-            Lost { .. } | Unauthenticated { .. } | Undecodable { .. } | Forged { .. } => {
-                emit!(WARN, "network", replica, left_out, event);
-            }
-            Disagrees { .. } => emit!(ERROR, "network", replica, left_out, event),
-            Evidence(_) => emit!(ERROR, "consensus", replica, left_out, event),
-            Misbehaving(_)
-            | Hearsay(_)
-            | Forgot
-            | SignerAway(_)
-            | SignerRefuses(_)
-            | Abstains { .. }
-            | TimedOut(_)
-            | Voided { .. } => {
-                emit!(WARN, "consensus", replica, left_out, event);
-            }
-            TakesPart(_) | SignerBack { .. } => emit!(INFO, "consensus", replica, left_out, event),
-            Journal(_) => emit!(WARN, "journal", replica, left_out, event),
-            Restarted { .. } => emit!(INFO, "journal", replica, left_out, event),
-            FetchesState { .. } | ReceivesState { .. } | AdoptedState { .. } => {
-                emit!(INFO, "state", replica, left_out, event);
-            }
-            RecordingFull | ConfigWarning(_) | NotReloaded(_) => emit!(WARN, "replica", replica, left_out, event),
-            Recording(_) | Reloaded(_) | LogLevel(_) | Stopped { .. } => {
-                emit!(INFO, "replica", replica, left_out, event)
-            }
-        }
+        emit(&named(&event), replica, &event, (left_out > 0).then_some(left_out));
+    }
+}
+
+/// Emits an event; its text is formatted only if it is logged.
+fn emit(named: &Named, replica: ReplicaId, event: &NodeEvent, left_out: Option<u64>) {
+    let Fields { peer, view, height } = fields(event);
+    // A level and a target are constants of their place.
+    macro_rules! at {
+        ($level:ident, $target:literal) => {
+            tracing::event!(
+                target: concat!("quorate::", $target),
+                tracing::Level::$level,
+                event = named.name,
+                replica = replica.0,
+                peer = peer.map(|peer| peer.0),
+                view = view.map(|view| view.0),
+                height = height.map(|height| height.0),
+                left_out,
+                "{}",
+                escaped(&event.to_string())
+            )
+        };
+    }
+    match (named.level, named.target) {
+        (Level::ERROR, "network") => at!(ERROR, "network"),
+        (Level::WARN, "network") => at!(WARN, "network"),
+        (Level::INFO, "network") => at!(INFO, "network"),
+        (Level::DEBUG, "network") => at!(DEBUG, "network"),
+        (Level::ERROR, "consensus") => at!(ERROR, "consensus"),
+        (Level::WARN, "consensus") => at!(WARN, "consensus"),
+        (Level::INFO, "consensus") => at!(INFO, "consensus"),
+        (Level::WARN, "journal") => at!(WARN, "journal"),
+        (Level::INFO, "journal") => at!(INFO, "journal"),
+        (Level::INFO, "state") => at!(INFO, "state"),
+        (Level::WARN, "replica") => at!(WARN, "replica"),
+        (Level::INFO, "replica") => at!(INFO, "replica"),
+        (level, target) => unreachable!("no event of quorate::{target} has the level {level}"),
     }
 }
 

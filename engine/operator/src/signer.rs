@@ -5,9 +5,11 @@ use crate::{Outcome, logging, output};
 use clap::{Args, Subcommand};
 use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_node::signer::SignerEvent;
+use quorate_node::vocabulary::named_of_signer;
 use quorate_node::{init_signer, interrupt, rebuild_signer, run_signer};
 use quorate_types::text::escaped;
 use std::path::PathBuf;
+use tracing::Level;
 
 /// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
@@ -106,14 +108,10 @@ fn serve(arguments: &RunArgs) -> Outcome {
 }
 
 fn log(event: SignerEvent) {
-    let text = event.to_string();
+    let (named, text) = (named_of_signer(&event), event.to_string());
     let text = escaped(&text);
-    match event {
-        SignerEvent::Refused { .. } | SignerEvent::Stranger { .. } | SignerEvent::TooMany => {
-            tracing::warn!(target: "quorate::signer", "{text}");
-        }
-        SignerEvent::Listening(_) | SignerEvent::Connected { .. } | SignerEvent::Disconnected { .. } => {
-            tracing::info!(target: "quorate::signer", "{text}");
-        }
+    match named.level {
+        Level::WARN => tracing::warn!(target: "quorate::signer", event = named.name, "{text}"),
+        _ => tracing::info!(target: "quorate::signer", event = named.name, "{text}"),
     }
 }

@@ -3,6 +3,7 @@
 use crate::common::*;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -83,9 +84,10 @@ fn the_status_shows_each_replica_and_what_needs_attention() {
         .find(|event| event["message"].as_str().is_some_and(|text| text.contains("lost the link to replica")));
     let lost = lost.expect("the loss of a peer is logged");
     assert_eq!(
-        (&lost["level"], &lost["target"], &lost["replica"]),
-        (&"WARN".into(), &"quorate::network".into(), &0.into())
+        (&lost["level"], &lost["target"], &lost["replica"], &lost["event"]),
+        (&"WARN".into(), &"quorate::network".into(), &0.into(), &"lost".into())
     );
+    assert!(lost["peer"].as_u64().is_some_and(|peer| (1..4).contains(&peer)), "{lost}");
     assert!(lost["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{lost}");
     let dials =
         events.iter().filter(|event| event["message"].as_str().is_some_and(|text| text.contains("replica 3 at")));
@@ -118,6 +120,30 @@ fn the_log_level_is_configurable_and_an_unknown_one_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         assert!(text(&output.stderr).contains("--log-level"), "{}", text(&output.stderr));
     }
+}
+
+/// systemd names the stream that it reads by device and inode.
+#[test]
+fn lines_for_the_journal_begin_with_their_priority() {
+    let scratch = Scratch::new("journal-stream");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let started = |replica: u16, variable: &dyn Fn(&fs::Metadata) -> String| {
+        let path = scratch.path(&format!("log-{replica}"));
+        let log = fs::File::create(&path).expect("a log");
+        let mut command = heeding_signals(env!("CARGO_BIN_EXE_quorate"));
+        command.args(["node", "--dir", &format!("{net}/replica-{replica}")]).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env("JOURNAL_STREAM", variable(&log.metadata().expect("it is open"))).stderr(log);
+        let _node = Nodes(vec![command.spawn().expect("it starts")]);
+        wait_until("it listens", || fs::read_to_string(&path).unwrap_or_default().contains("listening on "));
+        fs::read_to_string(&path).expect("it was written")
+    };
+    let log = started(0, &|about| format!("{}:{}", about.dev(), about.ino()));
+    assert!(log.lines().all(|line| line.starts_with('<')), "{log}");
+    assert!(log.contains("<6>quorate::network: listening on "), "{log}");
+    assert!(log.contains(" event=\"listening\" replica=0"), "{log}");
+    let other = started(1, &|about| format!("{}:{}", about.dev(), about.ino() + 1));
+    assert!(other.contains("Z  INFO quorate::network: listening on "), "{other}");
 }
 
 #[test]
