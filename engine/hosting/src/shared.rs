@@ -100,7 +100,7 @@ macro_rules! shared_settings {
             /// Digest of the state with which the application begins, in hexadecimal. `quorate snapshot restore` writes
             /// it, and that state to the file `initial.state` in the directory of each replica. Absent: the application
             /// begins empty.
-            #[schemars(with = "Option<String>", extend("x-cluster" = true))]
+            #[schemars(with = "Option<String>", extend("x-cluster" = true, "x-added" = "0.1.0"))]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             initial_state: Option<quorate_types::Digest>,
             /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for
@@ -156,7 +156,9 @@ pub fn scheme_of_macs() -> quorate_crypto::SchemeKind {
 pub fn client_terms(settings: &SharedSettings, dissemination: Dissemination) -> Parameters {
     let tree = tree(settings);
     let has_effect = |key: &&Key| key.idle_because(|path| at(&tree, path).cloned()).is_none();
-    let compared = keys::<SharedSettings>().iter().filter(|key| key.mark("x-client").is_some()).filter(has_effect);
+    let is_compared = |key: &&Key| !key.is_as_before(at(&tree, &key.path));
+    let of_clients = keys::<SharedSettings>().iter().filter(|key| key.mark("x-client").is_some());
+    let compared = of_clients.filter(has_effect).filter(is_compared);
     let values = compared.filter_map(|key| Some((key.name(), at(&tree, &key.path)?.as_str()?.to_owned())));
     Parameters::new(values.chain([(DISSEMINATION_KEY, dissemination.to_string())]))
 }

@@ -5,7 +5,7 @@
 use crate::config::NodeConfig;
 use quorate_hosting::client_terms;
 use quorate_hosting::desk::ClientTerms;
-use quorate_types::settings::{at, keys, tree};
+use quorate_types::settings::{compared, tree};
 use quorate_types::{Hasher, Parameters, tags};
 use serde_json::{Value, json};
 
@@ -26,10 +26,7 @@ impl NodeConfig {
     /// another transport or channel cannot connect, so these are not included.
     pub fn parameters(&self) -> Parameters {
         let tree = self.resolved();
-        let compared = keys::<NodeConfig>().iter().filter(|key| key.mark("x-cluster") == Some(&Value::Bool(true)));
-        // Replicas of versions without this key compare the others with it.
-        let compared = compared.filter(|key| key.path != INITIAL_STATE || self.initial_state.is_some());
-        Parameters::new(compared.map(|key| (key.path.clone(), text(at(&tree, &key.path)))))
+        Parameters::new(compared::<NodeConfig>(&tree).map(|(key, value)| (key.path.clone(), text(value))))
     }
 
     /// Returns the configuration with resolved values for comparison: defaults of absent keys, a single value for

@@ -18,9 +18,12 @@ use quorate_node::NodeConfig;
 use quorate_node::snapshots::MAGIC;
 use quorate_operator::inspection::EXPORT_FORMAT;
 use quorate_storage::JOURNAL_FORMAT;
+use quorate_types::settings::{compared, tree};
 use quorate_types::{
     Bundle, BundleBuilder, ClientRequest, Height, Parameters, ReplicaId, decode_message, encode_message,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::fs;
@@ -120,11 +123,39 @@ fn cluster_of(release: &Path, name: &str) -> Net {
     Net { path, nodes: Vec::new() }
 }
 
-/// Two replicas of a release that meet, with the parameters and nonces of its handshake.
-fn ends(release: &Path, net: &Net, versions: Versions) -> [PlainChannel; 2] {
+/// Settings of a release after this one: one more key that must be equal on all replicas.
+#[derive(Serialize, JsonSchema)]
+struct Later {
+    /// Rule that is as before at 0.
+    #[schemars(extend("x-cluster" = true, "x-added" = "0.2.0"))]
+    #[serde(default)]
+    later_rule: u64,
+}
+
+/// Returns the parameters of a replica of the release after this one.
+fn of_later_release(config: &NodeConfig, later_rule: u64) -> Parameters {
+    let before = config.parameters();
+    let before = before.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let tree = tree(&Later { later_rule });
+    let later = compared::<Later>(&tree).filter_map(|(key, value)| Some((key.path.clone(), value?.to_string())));
+    Parameters::new(before.chain(later.collect::<Vec<_>>()))
+}
+
+fn config_of(release: &Path, net: &Net, replica: u16) -> NodeConfig {
+    let home = net.path.join(format!("replica-{replica}"));
+    reads(release, "config.toml", NodeConfig::read(&home.join("config.toml")))
+}
+
+/// Returns the parameters of the kept handshakes.
+fn fixed_parameters() -> Parameters {
+    Parameters::new([("batch", "auto".to_owned()), ("protocol", "jolteon".to_owned())])
+}
+
+/// Two replicas of a release that meet, with these parameters and the nonces of its handshake.
+fn ends(release: &Path, net: &Net, versions: Versions, parameters: [Parameters; 2]) -> [PlainChannel; 2] {
     [0, 1].map(|replica| {
         let home = net.path.join(format!("replica-{replica}"));
-        let config = reads(release, "config.toml", NodeConfig::read(&home.join("config.toml")));
+        let config = config_of(release, net, replica);
         let committee = config.committee().expect("a sound committee");
         let (me, none) = (ReplicaId(replica), Passphrases::default());
         let keys = key_file::read(&home.join("private.key"), config.scheme, &committee.cluster, me, &none);
@@ -133,7 +164,7 @@ fn ends(release: &Path, net: &Net, versions: Versions) -> [PlainChannel; 2] {
             kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
             epoch: committee.epoch,
-            parameters: Parameters::new([("batch", "auto".to_owned()), ("protocol", "jolteon".to_owned())]),
+            parameters: parameters[usize::from(replica)].clone(),
             versions,
             me: LocalEnd::Replica(Arc::new(Identity::new(&committee, me, keys.identity).expect("a member's key"))),
             verifier: Arc::new(Identities::new(&committee).expect("sound keys")),
@@ -154,6 +185,22 @@ fn answer(end: &mut PlainChannel, heard: &[u8]) -> Result<Vec<u8>, String> {
         Some(_) => Ok(sent),
         None => Err("the handshake does not end".to_owned()),
     }
+}
+
+/// Lets two ends meet, and returns the bytes that each sent, or why one of them refuses the other.
+fn meet(ends: &mut [PlainChannel; 2]) -> Result<[Vec<u8>; 2], String> {
+    let (mut sent, mut heard) = ([Vec::new(), Vec::new()], [BytesMut::new(), BytesMut::new()]);
+    ends[0].start(&mut sent[0]);
+    let mut taken = [0, 0];
+    while taken != [sent[0].len(), sent[1].len()] {
+        for (at, end) in ends.iter_mut().enumerate() {
+            heard[at].extend_from_slice(&sent[1 - at][taken[1 - at]..]);
+            taken[1 - at] = sent[1 - at].len();
+            let received = end.receive(&mut heard[at], &mut BytesMut::new(), &mut sent[at]);
+            received.map_err(|why| why.to_string())?;
+        }
+    }
+    Ok(sent)
 }
 
 fn bundle(net: &Net) -> Bundle {
@@ -221,17 +268,8 @@ fn write(release: &Path) {
         fs::copy(net.path.join(file), release.join("cluster").join(file)).expect("it can be copied");
     }
     fs::write(release.join(BUNDLE), encode_message(&ClientRequest::Submit(bundle(&net)))).expect("it can be written");
-    let [mut initiator, mut responder] = ends(release, &net, Versions::ALL);
-    let (mut sent, mut heard) = ([Vec::new(), Vec::new()], [BytesMut::new(), BytesMut::new()]);
-    initiator.start(&mut sent[0]);
-    let mut taken = [0, 0];
-    while taken != [sent[0].len(), sent[1].len()] {
-        for (at, end) in [&mut initiator, &mut responder].into_iter().enumerate() {
-            heard[at].extend_from_slice(&sent[1 - at][taken[1 - at]..]);
-            taken[1 - at] = sent[1 - at].len();
-            end.receive(&mut heard[at], &mut BytesMut::new(), &mut sent[at]).expect("two equal ends meet");
-        }
-    }
+    let mut both = ends(release, &net, Versions::ALL, [fixed_parameters(), fixed_parameters()]);
+    let sent = meet(&mut both).expect("two equal ends meet");
     for (name, bytes) in HANDSHAKE.iter().zip(sent) {
         fs::write(release.join(name), bytes).expect("it can be written");
     }
@@ -337,7 +375,8 @@ fn handshakes_of_earlier_releases_are_completed() {
         let version = |at: usize| wire[at].as_u64().expect("a version") as u8;
         let versions = Versions::new(version(0), version(1)).expect("a range");
         let said = HANDSHAKE.map(|name| fs::read(release.join(name)).expect("it is kept"));
-        for (at, end) in ends(&release, &net, versions).iter_mut().enumerate() {
+        let parameters = [fixed_parameters(), fixed_parameters()];
+        for (at, end) in ends(&release, &net, versions, parameters).iter_mut().enumerate() {
             let sent = reads(&release, "a handshake", answer(end, &said[1 - at]));
             let agreed = end.agreed().expect("it is complete");
             assert_eq!(agreed.version, versions.newest());
@@ -346,6 +385,30 @@ fn handshakes_of_earlier_releases_are_completed() {
             // Today's end names today's program.
             if program == Some(env!("CARGO_PKG_VERSION")) {
                 assert_eq!(sent, said[at], "{}: {} differs", release.display(), HANDSHAKE[at]);
+            }
+        }
+    }
+}
+
+/// A later release that has one more compared key works with a kept one while the key has its default, on either side
+/// of a link and at each wire version. Once it is set, both ends name it.
+#[test]
+fn a_compared_key_of_a_later_release_divides_no_cluster_unless_it_is_set() {
+    for release in kept() {
+        let net = cluster_of(&release, "keys");
+        for versions in [Versions::ALL, Versions::new(OLDEST_WIRE_VERSION, OLDEST_WIRE_VERSION).expect("a range")] {
+            for newer in [0, 1] {
+                let parameters = |later_rule| {
+                    [0, 1].map(|replica| {
+                        let config = config_of(&release, &net, replica);
+                        if replica == newer { of_later_release(&config, later_rule) } else { config.parameters() }
+                    })
+                };
+                let mut both = ends(&release, &net, versions, parameters(0));
+                meet(&mut both).expect("the later release behaves as this one");
+                assert!(both.iter().all(|end| end.agreed().is_some()));
+                let why = meet(&mut ends(&release, &net, versions, parameters(1))).expect_err("the rules differ");
+                assert!(why.contains("`later_rule` is ") && why.contains("unknown"), "{why}");
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Keys of configurations: a field is the only declaration, from which texts, checks and flags are derived.
 
 use quorate_types::settings::{
-    CLUSTER, Flag, Key, REPRODUCTION, With, at, check_effects, check_ranges, explain, json_schema, keys, select, set,
-    to_markdown, tree,
+    CLUSTER, Flag, Key, REPRODUCTION, With, at, check_effects, check_ranges, compared, explain, json_schema, keys,
+    select, set, to_markdown, tree,
 };
 use quorate_types::{BatchSize, Dissemination};
 use schemars::JsonSchema;
@@ -29,6 +29,39 @@ struct Table {
     /// Reproduces a paper.
     #[schemars(extend("x-flag" = Flag::under(REPRODUCTION)))]
     paper: bool,
+}
+
+/// Keys that must be equal: two of the first release, and two of a later one.
+#[derive(Serialize, JsonSchema)]
+struct Compared {
+    /// Compared.
+    #[schemars(extend("x-cluster" = true))]
+    #[serde(default)]
+    first: u64,
+    /// Compared in another way.
+    #[schemars(extend("x-cluster" = "shown"))]
+    shown: u64,
+    /// Not compared.
+    own: u64,
+    /// Has a default.
+    #[schemars(extend("x-cluster" = true, "x-added" = "0.2.0"))]
+    #[serde(default)]
+    later: u64,
+    /// Is absent by default.
+    #[schemars(extend("x-cluster" = true, "x-added" = "0.2.0"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    optional: Option<u64>,
+}
+
+#[test]
+fn a_key_of_a_later_release_is_compared_unless_it_has_its_default() {
+    let names = |later, optional| -> Vec<&str> {
+        let tree = tree(&Compared { first: 0, shown: 1, own: 2, later, optional });
+        compared::<Compared>(&tree).map(|(key, _)| key.path.as_str()).collect()
+    };
+    assert_eq!(names(0, None), ["first"], "releases without the others behave so");
+    assert_eq!(names(7, None), ["first", "later"]);
+    assert_eq!(names(7, Some(0)), ["first", "later", "optional"]);
 }
 
 impl Default for Table {

@@ -4,8 +4,9 @@
 //! in files, references and helps, `schemars(range(..))` is the range, and `schemars(extend(..))` adds what else is
 //! known of the key: `"x-flag" = Flag::under(..)` gives it a flag, `"x-with" = With::one(..)` names the values of
 //! another key with which it, or each key of its table, has an effect. Values that must be equal on all replicas have
-//! `"x-cluster" = true`, or `"x-cluster" = "shown"` if connecting compares them by itself; those that a replica reports
-//! in addition have `"x-reported" = true` ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
+//! `"x-cluster" = true`, or `"x-cluster" = "shown"` if connecting compares them by itself. Such a key that is younger
+//! than the first release names the release that added it in `"x-added"`. Keys that a replica reports in addition have
+//! `"x-reported" = true` ([ADR 109](../../../../docs/adr/109-one-schema-for-settings.md)).
 
 mod document;
 mod effect;
@@ -56,6 +57,12 @@ impl Key {
     /// Returns whether the values of all replicas must be equal.
     pub fn is_of_the_cluster(&self) -> bool {
         self.mark("x-cluster").is_some()
+    }
+
+    /// Returns whether ends with different releases may both use this value: the key was added after the first release,
+    /// and has its default, by which the releases without the key behave.
+    pub fn is_as_before(&self, value: Option<&Value>) -> bool {
+        self.mark("x-added").is_some() && value == self.default.as_ref()
     }
 
     /// Returns whether a replica reports the value.
@@ -111,6 +118,14 @@ impl Key {
             false => Err(Fault::new(self.path.as_str(), format!("is {value}"), self.range_help())),
         }
     }
+}
+
+/// Returns the keys whose values replicas compare when they connect, with the values that a configuration has for them.
+/// A key that a release before does not have is compared once it differs from the default.
+pub fn compared<T: JsonSchema + 'static>(tree: &Value) -> impl Iterator<Item = (&'static Key, Option<&Value>)> {
+    let of_the_cluster = keys::<T>().iter().filter(|key| key.mark("x-cluster") == Some(&Value::Bool(true)));
+    let values = of_the_cluster.map(|key| (key, at(tree, &key.path)));
+    values.filter(|(key, value)| !key.is_as_before(*value))
 }
 
 /// Returns the keys of a type, by table and name; those outside all tables come first.
