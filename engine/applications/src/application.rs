@@ -24,7 +24,8 @@ pub trait Application: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Returns the highest feature level that this program supports. Commands see the level of their block in
-    /// [`BlockContext::level`], which operators raise once all replicas support a higher one.
+    /// [`BlockContext::level`], which operators raise once all replicas support a higher one. At most
+    /// [`MAX_APPLICATION_LEVEL`](quorate_types::level::MAX_APPLICATION_LEVEL).
     fn supported_level(&self) -> FeatureLevel {
         FeatureLevel(0)
     }

@@ -12,7 +12,7 @@ use crate::parallel::{Buffers, MAX_EXECUTION_THREADS, Parallelism, Waves};
 use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
 use quorate_types::identity::Verifier;
-use quorate_types::level::SYSTEM_SEQUENCE;
+use quorate_types::level::{MAX_APPLICATION_LEVEL, SYSTEM_SEQUENCE};
 use quorate_types::{
     Bundle, ClientId, Command, DecodeError, Decoder, Digest, EpochId, FeatureLevel, Hasher, Height, LevelChange,
     LevelStatus, Outcome, PendingLevel, Results, ResultsBuilder, Wire, tags,
@@ -76,12 +76,21 @@ pub struct Executor {
 
 impl Executor {
     /// Creates an executor of a fresh application at height 0.
+    ///
+    /// # Panics
+    /// If the application supports a feature level above [`MAX_APPLICATION_LEVEL`].
     pub fn new(application: Box<dyn Application>, epoch: &EpochId) -> Executor {
+        let (name, supported) = (application.name(), application.supported_level());
+        assert!(
+            supported <= MAX_APPLICATION_LEVEL,
+            "{name} supports feature level {supported}, but levels above {MAX_APPLICATION_LEVEL} are the engine's; help: \
+             number its levels from 1 on"
+        );
         let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
         hasher.update(&epoch.0.0);
         hasher.update(application.name().as_bytes());
         Executor {
-            levels: Levels::new(application.supported_level()),
+            levels: Levels::new(supported),
             application,
             epoch: *epoch,
             history: History::new(hasher.finish()),

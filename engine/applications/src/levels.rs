@@ -5,6 +5,7 @@
 //! whose program does not know levels, and which therefore signs nothing, executes the same as one that does.
 
 use crate::panics::ApplicationPanic;
+use quorate_types::bug;
 use quorate_types::identity::Verifier;
 use quorate_types::level::statement;
 use quorate_types::{
@@ -161,6 +162,7 @@ impl Levels {
 
     /// Moves to the block at a height, and returns its level.
     pub(crate) fn advance(&mut self, height: Height) -> FeatureLevel {
+        let height = if bug!(LevelTooEarly) { height.next() } else { height };
         let (active, since) = self.reached.at(height);
         let pending = self.reached.pending.filter(|pending| pending.height > height);
         self.reached = Reached { active, since, pending };

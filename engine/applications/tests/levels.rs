@@ -8,7 +8,7 @@ use quorate_applications::{
     RestoreError,
 };
 use quorate_types::identity::Verifier;
-use quorate_types::level::{SYSTEM_SEQUENCE, statement};
+use quorate_types::level::{MAX_APPLICATION_LEVEL, SYSTEM_SEQUENCE, statement};
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, Command, Decoder, Digest, EpochId, FeatureLevel, Height, LevelChange,
     LevelSupport, Outcome, PendingLevel, ReplicaId, Wire,
@@ -308,6 +308,28 @@ fn a_program_that_does_not_support_the_level_stops_before_it_executes() {
     assert!(matches!(adopted, Err(RestoreError::UnsupportedLevel(_))), "{adopted:?}");
     let begun = executor(1).beginning_at(FeatureLevel(2)).check_level();
     assert_eq!(begun.map_err(|why| why.level), Err(FeatureLevel(2)));
+}
+
+/// A level of the engine, in the upper byte, is above every level of an application, so that a program of this release
+/// stops before a block at such a level, by each way to it.
+#[test]
+fn a_program_without_levels_of_the_engine_stops_where_one_begins() {
+    let highest = MAX_APPLICATION_LEVEL.0;
+    let of_engine = highest + 1;
+    let mut executor = executor(highest);
+    let pending = raise(&mut executor, of_engine);
+    while executor.height().next() < pending.height {
+        assert_eq!(seen(&mut executor), 0);
+    }
+    let why = executor.check_level().expect_err("the level is the engine's");
+    assert_eq!((why.level, why.supported, why.since), (FeatureLevel(of_engine), MAX_APPLICATION_LEVEL, pending.height));
+    let next = BlockContext::untimed(pending.height);
+    let stopped = executor.try_execute(next, &[bundle(1, &[(1, 900, b"x")])], &mut Vec::new());
+    assert!(matches!(stopped, Err(ExecutionError::UnsupportedLevel(_))), "{stopped:?}");
+    let restarted = self::executor(highest).restore(executor.snapshot());
+    assert!(matches!(restarted, Err(RestoreError::UnsupportedLevel(_))), "{restarted:?}");
+    let claims_it = std::panic::catch_unwind(|| self::executor(of_engine).level());
+    assert!(claims_it.is_err(), "an application supports a level of the engine");
 }
 
 /// A liar's block with many changes costs a bounded number of verifications.

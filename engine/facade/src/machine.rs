@@ -23,7 +23,8 @@ pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + 
     const NAME: &'static str;
     /// Highest feature level that this version supports. Raise it with each change of `apply` that gives other states
     /// or replies, and keep the old behaviour below it: [`BlockContext::level`] is the level of a block. Operators
-    /// raise the cluster's level by `quorate level raise` once all replicas run a version that supports it.
+    /// raise the cluster's level by `quorate level raise` once all replicas run a version that supports it. At most
+    /// 255.
     const FEATURE_LEVEL: FeatureLevel = FeatureLevel(0);
     /// A change of the state.
     type Command: Serialize + DeserializeOwned;

@@ -13,12 +13,13 @@ use quorate_client::{CLIENT_CONFIG_FILE, Client, ClientConfig};
 use quorate_crypto::Identities;
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::identity::Verifier;
-use quorate_types::level::statement;
+use quorate_types::level::{MAX_APPLICATION_LEVEL, statement};
 use quorate_types::text::escaped;
 use quorate_types::{
     Committee, Decoder, Encoder, FeatureLevel, Height, LevelChange, LevelStatus, LevelSupport, PendingLevel, Wire,
 };
 use std::error::Error;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,6 +37,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Commands without effect that are ordered when no others come, before the heights are read again.
 const IDLE_COMMANDS: usize = 8;
+
+/// Levels of applications.
+const LEVELS: RangeInclusive<i64> = 1..=MAX_APPLICATION_LEVEL.0 as i64;
 
 /// Commands of `quorate level`.
 #[derive(Subcommand)]
@@ -55,7 +59,7 @@ pub struct RaiseArgs {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// The new level.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u16).range(LEVELS))]
     to: u16,
     /// Command that prints a replica's signature, such as `ssh {host} quorate-node level sign --dir /var/lib/quorate
     /// --to {level}`. In it, {id} is the replica's number, {dir} its directory, {host} the host of its address, and
@@ -77,7 +81,7 @@ pub struct SignArgs {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// The level.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u16).range(LEVELS))]
     to: u16,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A replica's process is this test binary, told to run only the test [`run_as_replica`].
 
-use crate::{Net, call, free_ports, succeeds};
+use crate::{Net, call, succeeds};
 use quorate_applications::{ApplicationKind, Factory};
 use quorate_client::{Client, ClientConfig};
 use quorate_node::{StderrObserver, run_directory};
@@ -14,11 +14,11 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "QUORATE_TEST_LEVEL_DIRECTORY";
-const SUPPORTED: &str = "QUORATE_TEST_LEVEL_SUPPORTED";
+pub const SUPPORTED: &str = "QUORATE_TEST_LEVEL_SUPPORTED";
 const REPLICAS: u16 = 4;
 const HANG: Duration = Duration::from_secs(60);
 
-static FACTORY: Factory = Factory {
+pub static FACTORY: Factory = Factory {
     name: LEVELLED,
     make: || {
         let supported = std::env::var(SUPPORTED).ok().and_then(|level| level.parse().ok());
@@ -36,7 +36,8 @@ fn run_as_replica() {
     std::process::exit(1);
 }
 
-fn start(dir: &str, replica: u16, supported: u16) -> Child {
+/// Starts a replica whose program supports a level.
+pub fn start(dir: &str, replica: u16, supported: u16) -> Child {
     let home = Path::new(dir).join(format!("replica-{replica}"));
     let log = File::options().create(true).append(true).open(home.join("log")).expect("a log");
     let mut command = std::process::Command::new(std::env::current_exe().expect("this test has a file"));
@@ -53,9 +54,24 @@ fn rename_application(file: &Path) {
     fs::write(file, lines.collect::<Vec<_>>().join("\n")).expect("it can be written");
 }
 
+/// Writes a cluster with the application.
+pub fn written(name: &str) -> Net {
+    let net = Net::written(name, &[]);
+    let files = (0..REPLICAS).map(|replica| format!("replica-{replica}/config.toml"));
+    files.chain(["client.toml".to_owned()]).for_each(|file| rename_application(&net.path.join(file)));
+    net
+}
+
+/// Returns a client of a cluster with the application.
+pub fn client(net: &Net) -> Client {
+    ApplicationKind::register(&FACTORY).expect("the name is free");
+    let config = ClientConfig::load(&net.path.join("client.toml")).expect("the configuration is valid");
+    Client::connect(&config).expect("the replicas run")
+}
+
 /// Returns the standard error of a call once it fails in this way, or succeeds if `why` is empty: replicas take a
 /// moment to start.
-fn eventually(arguments: &[&str], why: &str) -> String {
+pub fn eventually(arguments: &[&str], why: &str) -> String {
     let begun = Instant::now();
     loop {
         let output = call(arguments);
@@ -70,13 +86,8 @@ fn eventually(arguments: &[&str], why: &str) -> String {
 
 #[test]
 fn the_level_is_raised_once_all_replicas_sign() {
-    let path = std::env::temp_dir().join(format!("quorate-level-test-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&path);
-    let mut net = Net { path, nodes: Vec::new() };
-    let dir = net.path.to_str().expect("a test's path is UTF-8").to_owned();
-    succeeds(&["testnet", "--dir", &dir, "--base-port", &free_ports().to_string()]);
-    let files = (0..REPLICAS).map(|replica| format!("replica-{replica}/config.toml"));
-    files.chain(["client.toml".to_owned()]).for_each(|file| rename_application(&net.path.join(file)));
+    let mut net = written("level");
+    let dir = net.dir().to_owned();
     net.nodes = (0..REPLICAS).map(|replica| start(&dir, replica, u16::from(replica < 3))).collect();
     let raise = ["level", "raise", "--dir", &dir, "--to", "1"];
     let check = [&raise[..], &["--check"]].concat();
@@ -87,9 +98,7 @@ fn the_level_is_raised_once_all_replicas_sign() {
     net.nodes[3] = start(&dir, 3, 1);
     eventually(&check, "");
 
-    ApplicationKind::register(&FACTORY).expect("the name is free");
-    let config = ClientConfig::load(&net.path.join("client.toml")).expect("the configuration is valid");
-    let mut client = Client::connect(&config).expect("the replicas run");
+    let mut client = client(&net);
     assert_eq!(client.execute(b"level?").expect("a result"), [0, 0]);
     let own = format!("{} level sign --to {{level}} --dir", env!("CARGO_BIN_EXE_quorate-node"));
     let with = |home: &str| [&raise[..], &["--sign-command", &format!("{own} {home}")]].concat().join("\n");

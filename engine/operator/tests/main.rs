@@ -5,6 +5,7 @@ mod foreign_text;
 mod genesis;
 mod kubernetes;
 mod level;
+mod level_snapshots;
 mod pipes;
 mod privacy;
 

@@ -1,4 +1,5 @@
-//! Feature levels: numbers that tell an application how to behave, raised by all replicas at one height.
+//! Feature levels: numbers that tell an application how to behave, raised by all replicas at one height. The lower byte
+//! is the application's, up to [`MAX_APPLICATION_LEVEL`]; the upper one is reserved for the engine.
 //!
 //! A *change of the level* is an ordered command with the sequence number [`SYSTEM_SEQUENCE`], which no client's
 //! command has. It carries a statement of each replica, signed with its identity key: its program supports the level.
@@ -28,6 +29,11 @@ use std::fmt;
 /// Sequence number of commands to the executor itself. Sessions refuse it, so it has no effect on a replica that does
 /// not know these commands.
 pub const SYSTEM_SEQUENCE: u64 = 0;
+
+/// Highest level of an application. The upper byte of a level is reserved for the engine's own rules of execution,
+/// which have had none so far. A program that does not know them supports no level above this one, so it stops where such a
+/// level begins, as for an application's.
+pub const MAX_APPLICATION_LEVEL: FeatureLevel = FeatureLevel(0xff);
 
 const TAG: &[u8; 16] = b"quorate level 1 ";
 

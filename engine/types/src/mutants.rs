@@ -95,6 +95,8 @@ pub enum Bug {
     ReservedUnwritten,
     /// A replica does not join f+1 timeouts of its view.
     TimeoutsNotJoined,
+    /// A feature level begins one block before the height that its change names.
+    LevelTooEarly,
     /// An encoded session consists of its floor only.
     WindowNotInState,
     /// A primary's block in PBFT replaces the one that its view carried over.
@@ -146,9 +148,9 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// Bugs that are visible under load and not in a scenario: the simulator's `work` oracle finds them
-    /// (`laboratory/adversary/tests/twins/simulated.rs`).
-    pub const UNDER_LOAD: [Bug; 2] = [Bug::RelaysUnbounded, Bug::RelaysUnscreened];
+    /// Bugs that are visible under load and not in a scenario: the simulator's oracles of work and of feature levels
+    /// find them (`laboratory/adversary/tests/twins/simulated.rs`).
+    pub const UNDER_LOAD: [Bug; 3] = [Bug::RelaysUnbounded, Bug::RelaysUnscreened, Bug::LevelTooEarly];
 
     /// All other bugs. Each is an exhibit of the museum.
     pub const SHOWN: [Bug; 20] = [

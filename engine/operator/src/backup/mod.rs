@@ -6,6 +6,7 @@ pub mod save;
 pub mod verify;
 
 use crate::inspection::InspectError;
+use quorate_applications::UnsupportedLevel;
 use quorate_client::{ClientError, ConfigError};
 use quorate_crypto::CryptoError;
 use quorate_node::initial_state::InitialStateError;
@@ -62,6 +63,8 @@ pub enum BackupError {
     OtherInitialState { found: Option<Digest>, expected: Option<Digest> },
     #[error("the snapshot is not proven: {0}; help: do not use it")]
     Unproven(String),
+    #[error("this program cannot verify the snapshot: {0}")]
+    Level(#[from] UnsupportedLevel),
     #[error("{0}")]
     Unsound(String),
     #[error(
@@ -110,7 +113,7 @@ impl BackupError {
             Cluster(error) => matches!(error, ClientError::Connect(quorate_client::ConnectError::Config(_))),
             Config(_) | Client(_) | Crypto(_) | InitialState(_) | NotASnapshot | NoHarmlessCommand(_) => true,
             OtherCluster { .. } | OtherApplication { .. } | OtherInitialState { .. } => true,
-            SameCluster(_) | HasJournal(_) => true,
+            SameCluster(_) | HasJournal(_) | Level(_) => true,
             TooLarge(_) | Truncated { .. } | Damaged | Format(_) | Unproven(_) | Unsound(_) => false,
             OwnState(_) | NothingCertified(_) | NotUpToNow(_) => false,
         }

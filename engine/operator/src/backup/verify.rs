@@ -7,7 +7,7 @@
 use super::BackupError;
 use super::file::{BackedBlock, Backup, Base};
 use bytes::Bytes;
-use quorate_applications::{ApplicationKind, Executor};
+use quorate_applications::{ApplicationKind, ExecutionError, Executor, RestoreError};
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::frontier::Frontier;
@@ -104,8 +104,10 @@ pub fn verify(backup: &Backup, trusted: &Trusted) -> Result<Verified, BackupErro
         }
         parent = block.digest();
         replies.clear();
-        let executed = executor.try_execute(block.into(), bundles, &mut replies);
-        executed.map_err(|why| BackupError::Unproven(why.to_string()))?;
+        executor.try_execute(block.into(), bundles, &mut replies).map_err(|why| match why {
+            ExecutionError::UnsupportedLevel(why) => BackupError::Level(why),
+            ExecutionError::Panicked(why) => BackupError::Unproven(why.to_string()),
+        })?;
     }
     let certificate = match (&backup.proof, of_base) {
         (None, Some(of_base)) if backup.blocks.is_empty() => of_base,
@@ -153,7 +155,10 @@ fn base<'a>(backup: &'a Backup, trusted: &Trusted) -> Result<(Executor, Digest, 
             }
             let mut executor = fresh(None)?;
             let unusable = |why: String| BackupError::Unproven(format!("the certified state is unusable: {why}"));
-            let frontier = executor.adopt(state.clone()).map_err(|why| unusable(why.to_string()))?;
+            let frontier = executor.adopt(state.clone()).map_err(|why| match why {
+                RestoreError::UnsupportedLevel(why) => BackupError::Level(why),
+                why => unusable(why.to_string()),
+            })?;
             let frontier = Frontier::from_bytes(frontier).map_err(|why| unusable(why.to_string()))?;
             let height = certificate.subject.height;
             if executor.height() != height || frontier.height() != height {

@@ -1,5 +1,5 @@
-//! Tests the simulator's oracle `work`: Byzantine replicas under load that reach a replica's limits, and replicas
-//! without these limits, which the oracle must detect.
+//! Tests the simulator's oracles of work and of feature levels: Byzantine replicas under load that reach a replica's
+//! limits, and replicas without these limits, which the oracle must detect; levels that begin at a wrong height.
 //!
 //! The tests are here and not in the simulator's crate because only this crate may inject bugs into replicas.
 
@@ -8,11 +8,12 @@ use quorate_adversary::byzantine::behaviours::{FloodRelays, HoardCertificates, O
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind};
-use quorate_consensus::mutants::Bug;
+use quorate_consensus::mutants::{Bug, having};
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{Alter, CostTable, Leaves, NetworkSpec, Property, SimReport, SimSpec, run, run_altered};
+use quorate_types::FeatureLevel;
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_FRAME_BYTES};
 use std::time::Duration;
 
@@ -198,6 +199,26 @@ fn executed_bundles_are_not_relayed_into_pools() {
             completed.1
         );
         fails(&beside, Having(Bug::RelaysUnscreened), "accepts executed bundle", &protocol.to_string());
+    }
+}
+
+/// All replicas begin a level one block early, so they agree with each other, and their applications behave alike at all
+/// levels: only the oracle of levels detects it.
+#[test]
+fn a_block_that_is_executed_at_a_wrong_level_is_detected() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::BasicHotStuff, ProtocolKind::Pbft] {
+        let mut spec = spec(protocol, LEADER, Overfill { bundles: 4 });
+        spec.network.faults = vec![FaultSpec::Level { at_ms: 100.0, level: 1 }];
+        spec.load.duration = Duration::from_millis(600);
+        let (_, right) = passes(&spec, &protocol.to_string());
+        assert_eq!(right.levels, [FeatureLevel(1); 4], "{protocol}: the level is raised");
+        let wrong = {
+            let _everywhere = having(Some(Bug::LevelTooEarly));
+            run(&spec, 1, &commands)
+        };
+        let violation = wrong.violation.unwrap_or_else(|| panic!("{protocol}: the bug is not detected"));
+        assert_eq!(violation.property, Property::Level, "{protocol}: {}", violation.what);
+        assert!(violation.what.contains("at feature level 1, where it is 0"), "{protocol}: {}", violation.what);
     }
 }
 
