@@ -20,6 +20,8 @@ mod emulated;
 #[cfg(target_os = "linux")]
 mod files;
 mod flame;
+#[cfg(target_os = "linux")]
+mod handbook;
 mod inspect;
 mod lab;
 mod loads;
