@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
 use crate::network;
-use crate::running::{COMMIT, Live, shown};
+use crate::running::COMMIT;
+use crate::sweep::{self, MergeArgs};
 use crate::versus::{self, InstructionsArgs, VersusArgs};
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
@@ -25,14 +26,14 @@ use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Columns, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
-use quorate_runner::{Here, Run, Source, Store, bibtex, catalogue, report, slurm};
+use quorate_runner::until::Until;
+use quorate_runner::{Here, Run, Source, Store, bibtex, catalogue, report};
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 /// Commands of `quorate lab`.
 #[derive(Subcommand)]
@@ -45,6 +46,8 @@ pub enum LabCommand {
     Missing(MissingArgs),
     /// Judge the claims again on the rows of a directory, and write a page with all figures.
     Report(ReportArgs),
+    /// Add the runs of another directory to one.
+    Merge(MergeArgs),
     /// Compare the figures of two directories, cell by cell.
     Compare(CompareArgs),
     /// Run experiments with another build and with this one, in turns, and compare their figures.
@@ -78,7 +81,7 @@ pub struct ListArgs {
 pub struct Selection {
     /// Experiments to run: a file, PAPER/ID or PAPER as listed by `quorate lab list`, or all.
     #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
-    experiment: String,
+    pub experiment: String,
     /// Extent: quick takes about a minute on two cores, full has the parameters of the paper.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
@@ -87,14 +90,14 @@ pub struct Selection {
     instrument: Vec<Instrument>,
     /// Directory of the results.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    dir: PathBuf,
+    pub dir: PathBuf,
     /// Seed of the first repetition of each cell; later repetitions increment it [default: the experiment's].
     #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
     /// Cost table of the simulator, written by `quorate calibrate` [default: costs.toml in DIR or here, otherwise the
     /// shipped table].
     #[arg(long, value_name = "FILE|none")]
-    costs: Option<String>,
+    pub costs: Option<String>,
     /// Machines for the cells of the instrument `deployed`: a file as described in docs/HOSTS.md.
     #[arg(long, value_name = "FILE.toml")]
     hosts: Option<String>,
@@ -104,12 +107,19 @@ pub struct Selection {
 #[derive(Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    selection: Selection,
+    pub selection: Selection,
     /// Where the runs take place. local: here, K simulations at a time [default: local with one for each core]. shared:
     /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
-    /// no other has taken. slurm: N such processes as an array of jobs.
-    #[arg(long, value_name = "local:K|shared[:K]|slurm:N")]
-    on: Option<Backend>,
+    /// no other has taken. ssh: on the hosts of a file (docs/HOSTS.md). slurm: N processes that share DIR, as an array of
+    /// jobs. kubernetes: manifests of a Job with N such pods.
+    #[arg(long, value_name = "local:K|shared[:K]|ssh:FILE|slurm:N|kubernetes:N")]
+    pub on: Option<Backend>,
+    /// Begin no run after this time: 45m, 8h, 18:30 or "2026-12-24 06:00". Runs in progress are completed.
+    #[arg(long, value_name = "TIME|DURATION")]
+    pub until: Option<Until>,
+    /// Run these first: `claims`, the cells that claims are judged on, or PAPER/ID or PAPER; may be repeated.
+    #[arg(long, value_name = "claims|PAPER/ID|PAPER")]
+    pub first: Vec<String>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -214,9 +224,10 @@ impl LabCommand {
 pub fn run(command: &LabCommand) -> Outcome {
     match command {
         LabCommand::List(arguments) => list(arguments),
-        LabCommand::Run(arguments) => run_experiments(arguments),
+        LabCommand::Run(arguments) => sweep::run(arguments),
         LabCommand::Missing(arguments) => missing(arguments),
         LabCommand::Report(arguments) => judge_again(arguments),
+        LabCommand::Merge(arguments) => sweep::merge(arguments),
         LabCommand::Compare(arguments) => compare_directories(arguments),
         LabCommand::Versus(arguments) => versus::run(arguments),
         LabCommand::Instructions(arguments) => versus::count(arguments),
@@ -262,59 +273,6 @@ fn list(arguments: &ListArgs) -> Outcome {
     outputs.deliver(&lines.join("\n"), &[("--json", &json)])
 }
 
-fn run_experiments(arguments: &RunArgs) -> Outcome {
-    let selection = &arguments.selection;
-    let chosen = chosen(selection)?;
-    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
-    let on = arguments.on.unwrap_or_default();
-    if arguments.json.is_some() && matches!(on, Backend::Slurm { .. }) {
-        let help = "leave it out; once the jobs have ended, call `quorate lab report --json`";
-        return Err(Fault::<String>::new("--json", "has no effect with --on slurm, whose jobs write rows", help).into());
-    }
-    let run = Run { slots: on.slots(), shared: on.is_shared(), ..of_selection(selection)? };
-    // Report the errors of all files before anything runs.
-    for source in &chosen {
-        run.check(source)?;
-    }
-    run.store.create()?;
-    if let Backend::Slurm { jobs } = on {
-        return submit(selection, &run, jobs);
-    }
-    let _lock = run.store.lock(run.shared)?;
-    let mut live = Live::new();
-    let mut judged: Vec<Judged> = Vec::new();
-    let begun = Instant::now();
-    for (index, source) in chosen.iter().enumerate().take_while(|_| interrupt::requested().is_none()) {
-        if chosen.len() > 1 {
-            let (place, count, since) = (index + 1, chosen.len(), shown(begun.elapsed()));
-            live.line(&format!("experiment {place} of {count}: {}, {since} after the start", source.file));
-        }
-        let result = run.experiment_with(source, &mut live);
-        live.clear();
-        judged.push(result?);
-    }
-    deliver(outputs, &judged)
-}
-
-/// Submits an array of jobs to Slurm. Each takes runs until none is left.
-fn submit(selection: &Selection, run: &Run, jobs: usize) -> Outcome {
-    let words = std::env::args_os().skip(1).map(|word| word.into_string().map_err(not_text));
-    let words = words.collect::<Result<Vec<_>, _>>()?;
-    let script = slurm::script(&run.here.program, &words, &selection.dir, jobs)?;
-    let said = slurm::submit(&script)?;
-    let dir = selection.dir.display();
-    output::say(&format!(
-        "{said}: {jobs} jobs in {}; `quorate lab missing --dir {dir}` lists the rest",
-        script.display()
-    ))?;
-    Ok(())
-}
-
-fn not_text(word: OsString) -> Fault {
-    let what = "is not UTF-8, and cannot be written to the script of the jobs";
-    Fault::new(word.display().to_string(), what, "use another name")
-}
-
 fn missing(arguments: &MissingArgs) -> Outcome {
     let chosen = chosen(&arguments.selection)?;
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
@@ -325,7 +283,7 @@ fn missing(arguments: &MissingArgs) -> Outcome {
     Ok(())
 }
 
-fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>> {
+pub fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>> {
     if let Some(hosts) = &selection.hosts {
         bench::read_hosts(Path::new(hosts))?;
     }
@@ -338,6 +296,9 @@ fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>
         instruments: (!selection.instrument.is_empty()).then(|| selection.instrument.clone()),
         seed: selection.seed,
         slots: Backend::default().slots(),
+        workers: None,
+        until: None,
+        only_claims: false,
         shared: false,
         counts_instructions: false,
     })
@@ -345,7 +306,7 @@ fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>
 
 /// Returns the experiments that run on one of the chosen instruments. An experiment that was named alone must be among
 /// them.
-fn chosen(arguments: &Selection) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
+pub fn chosen(arguments: &Selection) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
     let found = catalogue::find(&arguments.experiment)?;
     let is_single = found.len() == 1;
     let mut chosen = Vec::new();
@@ -365,7 +326,7 @@ fn chosen(arguments: &Selection) -> Result<Vec<Source>, Box<dyn std::error::Erro
 }
 
 /// Writes results. Returns an error if no run succeeded, or one is missing.
-fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
+pub fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     deliver_with(outputs, judged, &[])
 }
 

@@ -13,6 +13,7 @@ mod network;
 mod plan;
 mod replay;
 mod running;
+mod sweep;
 mod testnet;
 mod torture;
 mod twins;

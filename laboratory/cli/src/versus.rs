@@ -167,6 +167,9 @@ fn counted(here: Here, dir: &Path) -> Run {
         instruments: None,
         seed: None,
         slots: std::thread::available_parallelism().map_or(1, usize::from),
+        workers: None,
+        until: None,
+        only_claims: false,
         shared: false,
         counts_instructions: true,
     }

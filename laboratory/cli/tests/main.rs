@@ -38,6 +38,10 @@ mod results;
 mod sharing;
 mod signals;
 mod site;
+#[cfg(target_os = "linux")]
+mod slurm;
+#[cfg(target_os = "linux")]
+mod sweeps;
 mod tags;
 mod twins;
 mod versus;

@@ -62,8 +62,14 @@ impl Meter {
         let wall_us = (now.at - self.at).as_micros() as f64;
         let waited = self.waited_us.zip(now.waited_us).map(|(from, to)| to.saturating_sub(from) as f64);
         noise.pressure_percent = waited.map(|waited| (waited / wall_us * 100.0).clamp(0.0, 100.0));
-        noise.variation_percent = variation_percent(per_second);
-        Some(noise)
+        Some(noise.varying(per_second))
+    }
+}
+
+impl Noise {
+    /// Returns the noise with the variation of the throughput of each whole second.
+    pub fn varying(self, per_second: &[f64]) -> Noise {
+        Noise { variation_percent: variation_percent(per_second), ..self }
     }
 }
 

@@ -5,17 +5,18 @@ use crate::formulas::{self, Formulas};
 use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_lab::bench::{
-    DeploymentOptions, EmulationOptions, emulation_obstacle, place_on_hosts, read_hosts, resolve,
+    DeploymentOptions, EmulationOptions, Workers, emulation_obstacle, place_on_hosts, read_hosts, resolve,
 };
 use quorate_lab::experiments::{Cell, Instrument, Plan};
 use quorate_lab::figures::Outcome;
-use quorate_lab::sim::{SimError, SimOptions, sim_spec};
+use quorate_lab::sim::{ClientPlaces, SimError, SimOptions, sim_spec};
 use quorate_lab::spec::{
-    BenchSpec, Host, IdleKey, Problem, SpecError, is_of_reproduction, keys_of_flags, keys_of_reproduction,
+    BenchSpec, Host, IdleKey, Problem, SpecError, WorkloadKind, is_of_reproduction, keys_of_flags, keys_of_reproduction,
 };
+use quorate_simulator::{CostTable, NetworkSpec};
 use quorate_types::Fault;
 use quorate_types::text::quote;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Keys of `bench` and `sim` that an experiment cannot set: they name outputs, or are set by the runner.
@@ -167,6 +168,67 @@ impl Call {
             Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle(),
         }
+    }
+
+    /// Returns the reason why no worker can run the call; `None` if any of them can.
+    pub fn obstacle_on(&self, workers: &Workers) -> Option<String> {
+        match self {
+            Call::Bench(spec, _) => {
+                let least = (0..workers.count()).map(|host| workers.slots(host)).min().unwrap_or(0);
+                let lacks = spec.cores as usize > least;
+                let lacks = lacks.then(|| format!("--cores: {} are more than the {least} of a host", spec.cores));
+                let emulates = spec.host == Host::Emulated;
+                lacks.or_else(|| workers.difference()).or_else(|| workers.no_emulation().filter(|_| emulates))
+            }
+            Call::Deployed(..) => Some("a deployment takes all hosts at once; use --hosts without --on ssh".to_owned()),
+            Call::Sim(..) | Call::Formulas(_) => None,
+            Call::Scenarios(scenarios) => scenarios.obstacle().or_else(|| workers.difference()),
+        }
+    }
+
+    /// Shows each path of a file that the call reads to `visit`, which may replace it.
+    fn visit_files(&mut self, visit: &mut dyn FnMut(&mut PathBuf)) {
+        let mut visit_text = |text: &mut String| {
+            let mut path = PathBuf::from(&*text);
+            visit(&mut path);
+            *text = path.display().to_string();
+        };
+        let is_network = |name: &str| NetworkSpec::preset(name).is_none();
+        match self {
+            Call::Bench(_, options) => {
+                options.network.iter_mut().filter(|name| is_network(name)).for_each(&mut visit_text);
+            }
+            Call::Deployed(_, options) => options.hosts.iter_mut().for_each(&mut visit_text),
+            Call::Sim(_, options) => {
+                if is_network(&options.network) {
+                    visit_text(&mut options.network);
+                }
+                options.costs.iter_mut().filter(|name| CostTable::named(name).is_none()).for_each(&mut visit_text);
+                if let Some(ClientPlaces::File(path)) = &mut options.clients_at {
+                    visit_text(path);
+                }
+            }
+            Call::Scenarios(_) | Call::Formulas(_) => {}
+        }
+        if let Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) = self
+            && let WorkloadKind::File(path) = &mut spec.workload
+        {
+            visit(path);
+        }
+    }
+
+    /// Returns the files that the call reads.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        self.clone().visit_files(&mut |path| files.push(path.clone()));
+        files
+    }
+
+    /// Returns the call with other paths of the files that it reads.
+    pub fn with_files(&self, place: &dyn Fn(&Path) -> PathBuf) -> Call {
+        let mut call = self.clone();
+        call.visit_files(&mut |path| *path = place(path));
+        call
     }
 
     /// Returns the call for a repetition. Each repetition has the next seed.

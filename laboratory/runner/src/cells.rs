@@ -2,16 +2,17 @@
 
 use crate::call::Call;
 use crate::callgrind::Counted;
+use crate::elsewhere;
 use crate::error::RunnerError;
 use crate::figures;
 use crate::options::Run;
-use crate::process::{self, Ending};
+use crate::process::{self, Ended, Ending};
 use quorate_lab::experiments::row::Provenance;
 use quorate_lab::experiments::{Instrument, Plan, Row, Surroundings};
 use quorate_lab::figures as measured;
 use quorate_lab::noise::Meter;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum time of a deployed run beyond its load: the program may have to be copied.
 const MAX_DEPLOYED_OVERHEAD: Duration = Duration::from_secs(1200);
@@ -19,6 +20,18 @@ const MAX_DEPLOYED_OVERHEAD: Duration = Duration::from_secs(1200);
 const MAX_REAL_OVERHEAD: Duration = Duration::from_secs(120);
 /// Maximum time of a simulated run, after which it counts as hung.
 const MAX_SIMULATED_TIME: Duration = Duration::from_secs(1800);
+
+/// Place of a run on this machine.
+pub(crate) const HERE: usize = 0;
+
+/// End of a run.
+pub(crate) enum Measured {
+    Row(Box<Row>),
+    /// A signal ended it.
+    Cut,
+    /// Its host no longer takes part, for this reason.
+    Lost(String),
+}
 
 /// A runnable cell.
 pub(crate) struct Runnable {
@@ -63,15 +76,16 @@ impl Cells<'_> {
                 kernel: self.run.here.kernel.clone(),
                 seed: call.seed(),
                 command: call.command_line(),
+                host: None,
             },
         }
     }
 
-    /// Runs a repetition of a cell. `None` if a signal ended it.
+    /// Runs a repetition of a cell at a place: a worker, or [`HERE`].
     ///
     /// # Errors
     /// If the process cannot be started or its files cannot be written. Everything else is a row.
-    pub fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
+    pub fn measure(&self, repetition: u32, cell: usize, place: usize) -> Result<Measured, RunnerError> {
         let runnable = &self.runnable[cell];
         let call = runnable.call.repetition(repetition);
         let mut row = self.row(repetition, cell, &call);
@@ -87,12 +101,23 @@ impl Cells<'_> {
         let counts = self.run.counts_instructions && cell.instrument == Instrument::Simulated;
         let arguments = call.arguments();
         let counted = counts.then(|| Counted::new(&self.run.here.program, &arguments, &scratch));
-        let ending = match &counted {
-            Some(counted) => process::run(counted.program(), &counted.arguments, limit, &scratch),
-            None => process::run(&self.run.here.program, &arguments, limit, &scratch),
+        let (began, begun, mut noise) = (SystemTime::now(), Instant::now(), None);
+        let ended = match (&self.run.workers, &counted) {
+            (Some(workers), _) => {
+                let (ended, there) = elsewhere::run(workers, place, &call, limit)?;
+                noise = there.filter(|_| takes_time);
+                row.provenance.host = Some(workers.name(place).to_owned());
+                row.provenance.kernel.clone_from(&workers.machine(place).kernel);
+                ended
+            }
+            (None, Some(counted)) => process::run(counted.program(), &counted.arguments, limit, &scratch)?,
+            (None, None) => process::run(&self.run.here.program, &arguments, limit, &scratch)?,
         };
-        match ending? {
-            Ending::Interrupted => return Ok(None),
+        let log = Log { row: &row, ended: &ended, began, took: begun.elapsed() };
+        self.run.store.log(&runnable.key, repetition, &log.text())?;
+        match ended.ending {
+            Ending::Interrupted => return Ok(Measured::Cut),
+            Ending::Lost(why) => return Ok(Measured::Lost(why)),
             Ending::Failed(why) => row.failure = Some(why),
             Ending::Result(json) => {
                 let outcome = call.outcome(&json).map_err(|error| format!("its result cannot be read: {error}"));
@@ -107,8 +132,40 @@ impl Cells<'_> {
             }
         }
         let per_second = row.series.get("completed_per_s").cloned().unwrap_or_default();
-        row.noise = meter.and_then(|meter| meter.noise(&per_second));
+        row.noise = match &self.run.workers {
+            Some(_) => noise.map(|noise| noise.varying(&per_second)),
+            None => meter.and_then(|meter| meter.noise(&per_second)),
+        };
         row.validate(&measured::vocabulary())?;
-        Ok(Some(row))
+        Ok(Measured::Row(Box::new(row)))
+    }
+}
+
+/// Log of a run.
+struct Log<'l> {
+    row: &'l Row,
+    ended: &'l Ended,
+    began: SystemTime,
+    took: Duration,
+}
+
+impl Log<'_> {
+    fn text(&self) -> String {
+        let Row { provenance, experiment, instrument, repetition, .. } = self.row;
+        let host = provenance.host.as_ref().map(|host| format!("host: {host}\n")).unwrap_or_default();
+        let end = match &self.ended.ending {
+            Ending::Result(_) => "ended with a result",
+            Ending::Failed(why) => why,
+            Ending::Interrupted => "ended by a signal",
+            Ending::Lost(why) => why,
+        };
+        let began = self.began.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        format!(
+            "run: {experiment} {instrument}, repetition {repetition}\ncommand: {}\n{host}began: {began} s after 1970\n\
+             took: {:.1} s\nend: {end}\n\n{}",
+            provenance.command,
+            self.took.as_secs_f64(),
+            self.ended.said,
+        )
     }
 }

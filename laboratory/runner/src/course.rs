@@ -1,13 +1,15 @@
 //! The course of an experiment: which run comes next, until the claims are decided.
 
-use crate::cells::Cells;
+use crate::cells::{Cells, Measured};
 use crate::claim::{Claim, Share};
 use crate::error::RunnerError;
+use crate::judged::Left;
 use crate::progress::{Observer, Step};
 use crate::report::stamped;
+use quorate_lab::experiments::claims::claimed_cells;
 use quorate_lab::experiments::{Instrument, Row, needs};
 use quorate_node::interrupt;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant, SystemTime};
@@ -28,18 +30,25 @@ pub(crate) struct Course<'r> {
     /// Total time and time under load of the runs so far, by instrument, in seconds.
     paces: BTreeMap<&'static str, (f64, f64)>,
     began: SystemTime,
+    /// Cells to run; `None` for all.
+    only: Option<BTreeSet<usize>>,
+    /// Places whose failure was reported.
+    lost: BTreeSet<usize>,
+    /// Runs that are left when no run may begin any more.
+    left: Option<Left>,
 }
 
 /// Run of a cell that has begun, with the locks that it needs in a shared directory.
 struct Begun {
     repetition: u32,
     cell: usize,
+    place: usize,
     at: Instant,
     _locks: Option<(Claim, Share)>,
 }
 
-/// Result of the run of a repetition of a cell; without a row if a signal ended it.
-type Ended = (u32, usize, Result<Option<Row>, RunnerError>);
+/// Result of the run of a repetition of a cell.
+type Ended = (u32, usize, Result<Measured, RunnerError>);
 
 impl<'r> Course<'r> {
     pub fn new(cells: &'r Cells<'r>) -> Course<'r> {
@@ -51,19 +60,25 @@ impl<'r> Course<'r> {
             cut: Vec::new(),
             paces: BTreeMap::new(),
             began: SystemTime::now(),
+            only: cells.run.only_claims.then(|| claimed_cells(cells.plan)),
+            lost: BTreeSet::new(),
+            left: None,
         }
     }
 
-    /// Returns the rows, and why some are missing.
-    pub fn finish(self) -> (Vec<Row>, Option<String>) {
+    /// Returns the rows, why some are missing, and the runs that were left when the time was over.
+    pub fn finish(self) -> (Vec<Row>, Option<String>, Option<Left>) {
         let Course { cells, done, total, cut, .. } = &self;
         let name = &cells.name;
         let partial = match interrupt::requested() {
             Some(signal) => Some(format!("{name} ended by {signal} after {done} of {total} runs")),
+            None if !self.has_place() && done < total => Some(format!(
+                "{name}: all hosts have failed after {done} of {total} runs; run it again to add the rest"
+            )),
             None => (!cut.is_empty())
                 .then(|| format!("{name}: a signal ended {} of {total} runs; run it again to add them", cut.len())),
         };
-        (self.rows, partial)
+        (self.rows, partial, self.left)
     }
 
     /// Loads the existing rows, except failures, which are retried.
@@ -104,7 +119,17 @@ impl<'r> Course<'r> {
     }
 
     fn can_run(&self, cell: usize) -> bool {
-        self.cells.runnable[cell].obstacle.is_none() && !self.cut.contains(&cell)
+        let is_chosen = self.only.as_ref().is_none_or(|only| only.contains(&cell));
+        is_chosen && self.cells.runnable[cell].obstacle.is_none() && !self.cut.contains(&cell)
+    }
+
+    /// Returns whether a run may begin: no signal and no time limit ends the course, and a place is left.
+    fn goes_on(&self) -> bool {
+        interrupt::requested().is_none() && !self.cells.run.is_over() && self.has_place()
+    }
+
+    fn has_place(&self) -> bool {
+        (0..self.cells.run.places()).any(|place| self.cells.run.slots_at(place) > 0)
     }
 
     /// Runs the minimum of the file, and then the repetitions that the claims need.
@@ -112,15 +137,22 @@ impl<'r> Course<'r> {
         let turns = self.cells.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
         let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.can_run(*cell)).collect();
         self.total = self.done + queue.len();
-        while !queue.is_empty() && interrupt::requested().is_none() {
+        while !queue.is_empty() && self.goes_on() {
             self.run_queue(&mut queue, observer)?;
             let needs = needs(self.cells.plan, &self.rows).into_iter().filter(|need| self.can_run(need.cell));
             let needs: Vec<_> = needs.collect();
-            if let Some(first) = needs.first().filter(|_| interrupt::requested().is_none()) {
+            if !queue.is_empty() {
+                break;
+            }
+            if let Some(first) = needs.first().filter(|_| self.goes_on()) {
                 observer.on_need(&self.cells.name, needs.len(), &first.why);
                 self.total = self.done + needs.len();
             }
             queue.extend(needs.iter().map(|need| (need.repetition, need.cell)));
+        }
+        if !queue.is_empty() && self.cells.run.is_over() {
+            let expected: f64 = queue.iter().map(|(_, cell)| self.expected(*cell)).sum();
+            self.left = Some(Left { runs: queue.len(), expected_s: expected.ceil() as u64 });
         }
         Ok(())
     }
@@ -135,7 +167,7 @@ impl<'r> Course<'r> {
         self.rows.iter().any(|row| row.failure.is_some() && row.instrument == instrument && row.cell == values)
     }
 
-    /// Runs the queue, and several simulations or formulas at a time. Returns once it is empty, or after a signal.
+    /// Runs the queue, and several simulations or formulas at a time. Returns once it is empty, or no run may begin.
     fn run_queue(
         &mut self,
         queue: &mut VecDeque<(u32, usize)>,
@@ -145,7 +177,7 @@ impl<'r> Course<'r> {
         thread::scope(|scope| {
             let mut under_way: Vec<Begun> = Vec::new();
             loop {
-                while interrupt::requested().is_none() {
+                while self.goes_on() {
                     let Some(begun) = self.next(queue, &under_way)? else { break };
                     self.start(scope, &begun, &sender);
                     under_way.push(begun);
@@ -153,7 +185,7 @@ impl<'r> Course<'r> {
                     observer.on_start(&step);
                 }
                 match under_way.is_empty() {
-                    true if queue.is_empty() || interrupt::requested().is_some() => return Ok(()),
+                    true if queue.is_empty() || !self.goes_on() => return Ok(()),
                     // Others run all that is left.
                     true => thread::sleep(LOOK_INTERVAL),
                     false => self.take_end(&receiver, &mut under_way, queue, observer)?,
@@ -166,28 +198,40 @@ impl<'r> Course<'r> {
     where
         'r: 's,
     {
-        let (cells, sender, repetition, cell) = (self.cells, sender.clone(), begun.repetition, begun.cell);
+        let (cells, sender) = (self.cells, sender.clone());
+        let (repetition, cell, place) = (begun.repetition, begun.cell, begun.place);
         scope.spawn(move || {
-            let row = cells.measure(repetition, cell);
+            let row = cells.measure(repetition, cell, place);
             // Nobody receives it if the course has failed.
             let _ = sender.send((repetition, cell, row));
         });
     }
 
-    /// Waits until a run ends, and keeps its row.
+    /// Waits until a run ends, and keeps its row. The run of a host that has failed begins again elsewhere.
     fn take_end(
         &mut self,
         receiver: &Receiver<Ended>,
         under_way: &mut Vec<Begun>,
-        queue: &VecDeque<(u32, usize)>,
+        queue: &mut VecDeque<(u32, usize)>,
         observer: &mut dyn Observer,
     ) -> Result<(), RunnerError> {
-        let (repetition, cell, row) = receiver.recv().expect("a run does not panic");
+        let (repetition, cell, measured) = receiver.recv().expect("a run does not panic");
         let at = under_way.iter().position(|begun| (begun.repetition, begun.cell) == (repetition, cell));
         let begun = under_way.swap_remove(at.expect("only runs under way end"));
-        let Some(row) = row? else {
-            self.cut.push(cell);
-            return Ok(());
+        let row = match measured? {
+            Measured::Row(row) => *row,
+            Measured::Cut => {
+                self.cut.push(cell);
+                return Ok(());
+            }
+            Measured::Lost(why) => {
+                let host = self.cells.run.workers.as_ref().map_or("", |workers| workers.name(begun.place));
+                if self.lost.insert(begun.place) {
+                    observer.warn(&format!("host {host} failed, and its runs go to the others: {why}"));
+                }
+                queue.push_front((repetition, cell));
+                return Ok(());
+            }
         };
         let runnable = &self.cells.runnable[cell];
         let pace = self.paces.entry(row.instrument.name()).or_default();
@@ -211,17 +255,15 @@ impl<'r> Course<'r> {
                 self.total -= 1;
                 continue;
             }
-            if !self.fits(cell, under_way) {
-                break;
-            }
+            let Some(place) = self.place_for(cell, under_way) else { break };
             queue.pop_front();
             let at = Instant::now();
             if !self.cells.run.shared {
-                return Ok(Some(Begun { repetition, cell, at, _locks: None }));
+                return Ok(Some(Begun { repetition, cell, place, at, _locks: None }));
             }
             match self.take_locks(repetition, cell)? {
                 Some(locks) if !self.take_over(repetition, cell)? => {
-                    return Ok(Some(Begun { repetition, cell, at, _locks: Some(locks) }));
+                    return Ok(Some(Begun { repetition, cell, place, at, _locks: Some(locks) }));
                 }
                 Some(_) => {}
                 None => queue.push_back((repetition, cell)),
@@ -230,11 +272,15 @@ impl<'r> Course<'r> {
         Ok(None)
     }
 
-    fn fits(&self, cell: usize, under_way: &[Begun]) -> bool {
+    /// Returns the place with the fewest runs among those at which a cell may begin now.
+    fn place_for(&self, cell: usize, under_way: &[Begun]) -> Option<usize> {
         let cells = &self.cells.plan.cells;
         let own = cells[cell].instrument;
-        let beside = |other: &Begun| is_undisturbed(own) && other.cell != cell && cells[other.cell].instrument == own;
-        under_way.len() < self.cells.run.slots && under_way.iter().all(beside)
+        let beside = |other: &&Begun| is_undisturbed(own) && other.cell != cell && cells[other.cell].instrument == own;
+        let at = |place: usize| under_way.iter().filter(move |begun| begun.place == place);
+        let fits =
+            |place: &usize| at(*place).count() < self.cells.run.slots_at(*place) && at(*place).all(|run| beside(&run));
+        (0..self.cells.run.places()).filter(fits).min_by_key(|place| at(*place).count())
     }
 
     /// Locks a repetition of a cell, and the machine; `None` if others hold either.

@@ -17,8 +17,17 @@ pub enum RunnerError {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot start {program}: {source}")]
     Start { program: PathBuf, source: io::Error },
+    /// Hosts of `--on ssh`.
+    #[error(transparent)]
+    Hosts(Box<quorate_lab::bench::BenchError>),
     #[error("cannot write the table: {0}")]
     Table(String),
+}
+
+impl From<quorate_lab::bench::BenchError> for RunnerError {
+    fn from(error: quorate_lab::bench::BenchError) -> RunnerError {
+        RunnerError::Hosts(Box::new(error))
+    }
 }
 
 impl RunnerError {
@@ -27,6 +36,7 @@ impl RunnerError {
         match self {
             RunnerError::Fault(_) | RunnerError::Read { .. } => true,
             RunnerError::Write { source, .. } => quorate_types::files::is_named_wrongly(source),
+            RunnerError::Hosts(error) => error.is_wrong_call(),
             RunnerError::Start { .. } | RunnerError::Table(_) => false,
         }
     }

@@ -59,7 +59,7 @@ impl Here {
         let machine = Machine::here();
         Ok(Here {
             build: format!("{} commit {commit} {profile} {digest}", version()),
-            machine: format!("{}, {} cores, {} MB", machine.cpu, machine.cores, machine.memory_mb),
+            machine: name_of_machine(&machine),
             kernel: machine.kernel,
             program,
             costs,
@@ -125,6 +125,11 @@ pub fn calibrated(dir: &Path) -> Option<String> {
     places.iter().find(|path| path.is_file()).map(|path| path.display().to_string())
 }
 
+/// Describes a machine as rows do.
+pub fn name_of_machine(machine: &Machine) -> String {
+    format!("{}, {} cores, {} MB", machine.cpu, machine.cores, machine.memory_mb)
+}
+
 fn name_of_costs(costs: Option<&str>) -> Result<String, RunnerError> {
     let path = match costs {
         None => return Ok(SHIPPED.to_owned()),
@@ -134,6 +139,13 @@ fn name_of_costs(costs: Option<&str>) -> Result<String, RunnerError> {
     let text = input::settings(path).map_err(RunnerError::read(path))?;
     let table = CostTable::parse(&text, &path.display().to_string())?;
     Ok(format!("{} {}", table.source, digest(INPUT_TAG, &[path])?))
+}
+
+/// Returns the first digits of a digest over the contents of a file.
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    let mut hasher = Hasher::new(INPUT_TAG);
+    hasher.update(bytes);
+    hasher.finish().to_hex()[..SHOWN_DIGITS].to_owned()
 }
 
 /// Returns the first digits of a digest over files, each preceded by its length.

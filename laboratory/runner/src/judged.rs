@@ -25,8 +25,19 @@ pub struct Judged {
     pub instruments: Vec<Instrument>,
     pub rows: Vec<Row>,
     pub claims: Vec<Judgement>,
-    /// Progress of the run when a signal ended it; `None` if it completed.
+    /// Progress of the run when a signal or the loss of all hosts ended it; `None` if it completed.
     pub partial: Option<String>,
+    /// Runs that were left when `--until` ended the run; `None` if none were.
+    pub left: Option<Left>,
+}
+
+/// Runs that `--until` has left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Left {
+    /// Number of runs known to be missing; undecided claims may add more.
+    pub runs: usize,
+    /// Expected time of these runs in seconds.
+    pub expected_s: u64,
 }
 
 /// A claim in the JSON of results.
@@ -62,6 +73,7 @@ impl Judged {
             claims: judge(plan, &rows),
             rows,
             partial: None,
+            left: None,
         }
     }
 
@@ -92,6 +104,9 @@ impl Judged {
         ));
         if let Some(partial) = &self.partial {
             text.push_str(&format!(" PARTIAL  {partial}\n"));
+        }
+        if let Some(Left { runs, .. }) = &self.left {
+            text.push_str(&format!(" PARTIAL  stopped by --until; {runs} runs are left\n"));
         }
         text.push_str(&self.obstacles());
         text.push_str(&self.failures());

@@ -25,7 +25,18 @@ impl Run {
         self.runnable(&plan).map(|_| ())
     }
 
-    /// Runs an experiment and judges its claims. A signal ends it after the cell in progress, whose run is lost.
+    /// Returns the calls of an experiment's cells.
+    ///
+    /// # Errors
+    /// If the experiment is invalid.
+    pub fn calls(&self, source: &Source) -> Result<Vec<Call>, RunnerError> {
+        let experiment = self.read(source)?;
+        let plan = experiment.plan(self.profile, self.instruments.as_deref())?;
+        Ok(self.runnable(&plan)?.into_iter().map(|runnable| runnable.call).collect())
+    }
+
+    /// Runs an experiment and judges its claims. A signal ends it, and the runs in progress are lost; after `until`, it
+    /// ends once they have ended.
     ///
     /// # Errors
     /// If the experiment is invalid, or results cannot be stored. A failed run is a row.
@@ -39,8 +50,8 @@ impl Run {
         course.reuse(observer);
         course.note_obstacles(observer)?;
         course.run(observer)?;
-        let (rows, partial) = course.finish();
-        Ok(Judged { partial, ..Judged::of(&plan, rows) })
+        let (rows, partial, left) = course.finish();
+        Ok(Judged { partial, left, ..Judged::of(&plan, rows) })
     }
 
     /// Returns the runs that an experiment lacks in the directory.
@@ -70,7 +81,10 @@ impl Run {
                 surroundings.build.push_str(", instructions counted");
             }
             let key = cell.key(&surroundings).to_hex();
-            let obstacle = call.obstacle();
+            let obstacle = match &self.workers {
+                Some(workers) => call.obstacle_on(workers),
+                None => call.obstacle(),
+            };
             Ok(Runnable { call, surroundings, key, obstacle })
         };
         plan.cells.iter().map(of_cell).collect()

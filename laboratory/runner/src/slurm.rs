@@ -36,8 +36,8 @@ pub fn script(program: &Path, words: &[String], dir: &Path, jobs: usize) -> Resu
     Ok(path)
 }
 
-/// Replaces the place in the words of a command line.
-fn shared(words: &[String]) -> Vec<String> {
+/// Replaces the place in the words of a command line by a shared directory.
+pub(crate) fn shared(words: &[String]) -> Vec<String> {
     let mut all = Vec::with_capacity(words.len());
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -1,7 +1,7 @@
 //! Directory of results.
 //!
 //! `cells/KEY-REPETITION.json` is a row, with a key derived from all its inputs (`Cell::key`); `runs/NAME.json` is a
-//! completed experiment, through which its rows are found again. Files are replaced atomically. A run locks the
+//! completed experiment, through which its rows are found again; `logs/KEY-REPETITION.log` says how a run went. Files are replaced atomically. A run locks the
 //! directory, so that two runs do not disturb each other's measurements, unless it shares it: such runs lock each
 //! repetition of a cell that they take (`cells/KEY-REPETITION.lock`).
 
@@ -130,7 +130,7 @@ impl Store {
     /// # Errors
     /// If it cannot be created.
     pub fn create(&self) -> Result<(), RunnerError> {
-        for below in [self.cells(), self.runs()] {
+        for below in [self.cells(), self.runs(), self.logs()] {
             fs::create_dir_all(&below).map_err(RunnerError::write(below))?;
         }
         Ok(())
@@ -155,6 +155,10 @@ impl Store {
 
     fn runs(&self) -> PathBuf {
         self.0.join("runs")
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.0.join("logs")
     }
 
     /// Returns the path of a row.
@@ -188,6 +192,12 @@ impl Store {
             return Err(Fault::new(path.display().to_string(), what, "delete the file").into());
         }
         Ok(Some(row))
+    }
+
+    /// Keeps the log of a run instead of its last attempt's.
+    pub(crate) fn log(&self, key: &str, repetition: u32, text: &str) -> Result<(), RunnerError> {
+        let path = self.logs().join(format!("{key}-{repetition}.log"));
+        fs::write(&path, text).map_err(RunnerError::write(&path))
     }
 
     /// Returns when a row was written; `None` if it does not exist.

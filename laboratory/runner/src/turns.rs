@@ -1,7 +1,7 @@
 //! Runs an experiment with two programs in turns, so that the machine treats both alike.
 
 use crate::catalogue::Source;
-use crate::cells::Cells;
+use crate::cells::{Cells, HERE, Measured};
 use crate::error::RunnerError;
 use crate::options::Run;
 use crate::progress::{Observer, Step};
@@ -80,7 +80,11 @@ impl<'r> Side<'r> {
                 let row = self.cells.row(repetition, cell, &runnable.call);
                 Some(Row { not_measurable: Some(why.clone()), ..row })
             }
-            None => self.cells.measure(repetition, cell)?,
+            None => match self.cells.measure(repetition, cell, HERE)? {
+                Measured::Row(row) => Some(*row),
+                Measured::Cut => None,
+                Measured::Lost(_) => unreachable!("this machine is not lost"),
+            },
         };
         if let Some(row) = &row {
             store.save(&runnable.key, row)?;

@@ -81,12 +81,14 @@ fn places_are_read_or_refused_with_their_forms() {
     for (text, place) in [
         ("local:3", Backend::Local { slots: 3 }),
         ("shared:1", Backend::Shared { slots: 1 }),
+        ("ssh:my/hosts.toml", Backend::Ssh { hosts: "my/hosts.toml".into() }),
         ("slurm:40", Backend::Slurm { jobs: 40 }),
+        ("kubernetes:4", Backend::Kubernetes { pods: 4 }),
     ] {
         assert_eq!(text.parse::<Backend>().expect("it is a place"), place);
     }
     assert_eq!("local".parse::<Backend>().expect("it is a place"), Backend::default());
-    for wrong in ["", "slurm", "local:0", "local:10001", "shared:", "shared:x", "ssh:3", "slurm:-1"] {
+    for wrong in ["", "slurm", "local:0", "local:10001", "shared:", "shared:x", "ssh:3", "slurm:-1", "kubernetes"] {
         let error = wrong.parse::<Backend>().expect_err("it is no place").to_string();
         assert!(error.contains(&format!("`{wrong}`")) && error.contains("slurm:N"), "{error}");
     }

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -186,6 +186,11 @@ impl Offspring {
     /// Takes the ends of the child's pipes, if it has any.
     pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
         (self.0.stdin.take(), self.0.stdout.take())
+    }
+
+    /// Takes the end of the child's standard error, if it is a pipe.
+    pub fn take_errors(&mut self) -> Option<ChildStderr> {
+        self.0.stderr.take()
     }
 
     /// Asks the child to end, with SIGTERM.

@@ -97,6 +97,9 @@ pub struct Provenance {
     pub seed: u64,
     /// Command that repeats the run.
     pub command: String,
+    /// Host that ran it; `None` for the machine of the laboratory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// Inputs, besides the specification, that determine a result.

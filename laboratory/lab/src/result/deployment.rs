@@ -13,6 +13,8 @@ choice!(
     Replica = "replica",
     /// Runs a part of the clients.
     Client = "client",
+    /// Runs whole cells of experiments; takes no part in a deployment.
+    Worker = "worker",
 );
 
 record! {

@@ -95,6 +95,8 @@ pub const ORIGIN: &[Fixed<Row>] = columns! {
     "machine", "", "Processor, cores and memory; `virtual time` for simulated runs" =>
         Text(|row| row.provenance.surroundings.machine.clone());
     "kernel", "", "Operating system and kernel release" => Text(|row| row.provenance.kernel.clone());
+    "host", "", "Host of `lab run --on ssh` that ran it; otherwise empty" =>
+        Text(|row| row.provenance.host.clone().unwrap_or_default());
     "costs", "", "Source and digest of the simulator's cost table" =>
         Text(|row| row.provenance.surroundings.costs.clone());
     "inputs", "", "Digest of the files that the specification names" =>

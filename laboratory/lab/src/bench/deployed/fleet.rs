@@ -17,11 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time for an agent to prepare its host or start its replica.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for an agent to kill a replica.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for agents to stop their replicas, and to clean up.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for the transfer of a recording.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(900);
 /// Readings of each host's clock. The one with the shortest round trip counts.
@@ -71,7 +71,8 @@ impl Fleet {
         for (link, files) in self.links.iter().zip(files.drain(..)) {
             let Host { directory, cores, interface, .. } = &link.host;
             let (directory, interface) = (directory.clone(), interface.clone());
-            link.order(Order::Prepare(Preparation { directory, files, cores: *cores, interface }));
+            let preparation = Preparation { directory, files, cores: *cores, interface, runs_cells: false };
+            link.order(Order::Prepare(preparation));
         }
         self.await_all("prepare the run", START_TIMEOUT, |link| link.heard().directory.is_some())?;
         let mut offsets: Vec<Option<Offset>> = vec![None; self.links.len()];
@@ -130,27 +131,7 @@ impl Fleet {
 
     /// Waits until `is_done` holds for all hosts.
     fn await_all(&self, what: &str, limit: Duration, is_done: impl Fn(&Link) -> bool) -> Result<(), BenchError> {
-        let begun = Instant::now();
-        loop {
-            if !partial::goes_on() {
-                return Err(BenchError::Interrupted);
-            }
-            let failed = |link: &Link| Some(fault(&link.host, format!("cannot {what}: {}", link.failure()?), HELP));
-            let faults: Vec<Fault> = self.links.iter().filter_map(failed).collect();
-            if !faults.is_empty() {
-                return Err(BenchError::Hosts(faults));
-            }
-            let late: Vec<&Link> = self.links.iter().filter(|link| !is_done(link)).collect();
-            if late.is_empty() {
-                return Ok(());
-            }
-            if begun.elapsed() > limit {
-                let what = format!("did not {what} within {} s", limit.as_secs());
-                let faults = late.iter().map(|link| fault(&link.host, what.clone(), HELP)).collect();
-                return Err(BenchError::Hosts(faults));
-            }
-            thread::sleep(LOOK_INTERVAL);
-        }
+        await_all(&self.links, what, limit, is_done)
     }
 
     /// Kills a replica with SIGKILL.
@@ -252,7 +233,7 @@ impl Fleet {
 }
 
 /// Remedy for the failure of a host.
-const HELP: &str = "see to it, or name another one in the hosts file";
+pub const HELP: &str = "see to it, or name another one in the hosts file";
 
 impl Drop for Fleet {
     fn drop(&mut self) {
@@ -263,8 +244,41 @@ impl Drop for Fleet {
     }
 }
 
+/// Waits until `is_done` holds for all hosts.
+///
+/// # Errors
+/// The hosts that failed, or for which it does not hold within `limit`.
+pub fn await_all(
+    links: &[Link],
+    what: &str,
+    limit: Duration,
+    is_done: impl Fn(&Link) -> bool,
+) -> Result<(), BenchError> {
+    let begun = Instant::now();
+    loop {
+        if !partial::goes_on() {
+            return Err(BenchError::Interrupted);
+        }
+        let failed = |link: &Link| Some(fault(&link.host, format!("cannot {what}: {}", link.failure()?), HELP));
+        let faults: Vec<Fault> = links.iter().filter_map(failed).collect();
+        if !faults.is_empty() {
+            return Err(BenchError::Hosts(faults));
+        }
+        let late: Vec<&Link> = links.iter().filter(|link| !is_done(link)).collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > limit {
+            let what = format!("did not {what} within {} s", limit.as_secs());
+            let faults = late.iter().map(|link| fault(&link.host, what.clone(), HELP)).collect();
+            return Err(BenchError::Hosts(faults));
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+}
+
 /// Waits until `happened`, at most for `limit`.
-fn wait(limit: Duration, happened: impl Fn() -> bool) {
+pub fn wait(limit: Duration, happened: impl Fn() -> bool) {
     let begun = Instant::now();
     while begun.elapsed() < limit && !happened() {
         thread::sleep(LOOK_INTERVAL);

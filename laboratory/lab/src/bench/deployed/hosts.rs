@@ -54,6 +54,12 @@ pub fn read(path: &Path) -> Result<Vec<Host>, Fault> {
     parse(&text, &name)
 }
 
+/// Returns the hosts that run whole cells of experiments: those with the role `worker`; without any, all.
+pub fn workers(hosts: &[Host]) -> Vec<Host> {
+    let workers: Vec<Host> = hosts.iter().filter(|host| host.role == Role::Worker).cloned().collect();
+    if workers.is_empty() { hosts.to_vec() } else { workers }
+}
+
 /// Parses the text of a hosts file, which errors call `name`.
 ///
 /// # Errors
@@ -81,7 +87,8 @@ pub fn parse(text: &str, name: &str) -> Result<Vec<Host>, Fault> {
         }
         hosts.push(host);
     }
-    for role in Role::ALL {
+    let has_workers = hosts.iter().any(|host| host.role == Role::Worker);
+    for role in [Role::Replica, Role::Client].iter().filter(|_| !has_workers) {
         if !hosts.iter().any(|host| host.role == *role) {
             let what = format!("names no host with the role `{role}`");
             return Err(Fault::new(name, what, format!("add [[host]] with role = \"{role}\" and an address")));

@@ -1,13 +1,13 @@
 //! Connection to the agent of one host.
 
 use super::hosts::Host;
-use super::protocol::{BEAT_INTERVAL, Notice, Order, SILENCE_LIMIT, Traffic};
+use super::protocol::{BEAT_INTERVAL, CellOutput, Notice, Order, SILENCE_LIMIT, Traffic};
 use super::ssh::{Ssh, last_lines, start};
 use crate::bench::scratch::Offspring;
 use crate::result::Machine;
 use quorate_client::load::{LoadProgress, LoadReport};
 use quorate_types::Status;
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -27,6 +27,8 @@ pub struct Heard {
     /// Whether the connection has ended.
     closed: bool,
     pub machine: Option<Machine>,
+    /// Why the host cannot emulate networks.
+    pub no_emulation: Option<String>,
     /// The run's directory on the host.
     pub directory: Option<String>,
     /// Number of the last reading of the clock, its value, and its time of arrival.
@@ -39,6 +41,8 @@ pub struct Heard {
     pub traffic: Option<Traffic>,
     /// Output and recordings of the stopped replica.
     pub stopped: Option<(String, Vec<String>)>,
+    /// Ended processes of cells, by number, until they are taken.
+    pub ran: BTreeMap<u64, CellOutput>,
     /// Whether the agent has cleaned up, and the path of a kept directory.
     pub gone: Option<Option<String>>,
     /// Why the host no longer takes part.
@@ -48,8 +52,9 @@ pub struct Heard {
 impl Heard {
     fn on(&mut self, notice: Notice) {
         match notice {
-            Notice::Prepared { directory, machine } => {
+            Notice::Prepared { directory, machine, no_emulation } => {
                 (self.directory, self.machine) = (Some(directory), Some(machine));
+                self.no_emulation = no_emulation;
             }
             Notice::Clock { number, now_ns } => self.clock = Some((number, now_ns, Instant::now())),
             Notice::Started { starts } => self.starts = starts,
@@ -59,6 +64,9 @@ impl Heard {
             Notice::Statuses { number, statuses } => self.statuses = Some((number, statuses)),
             Notice::Traffic(traffic) => self.traffic = Some(traffic),
             Notice::Stopped { log, recordings } => self.stopped = Some((log, recordings)),
+            Notice::Ran { number, output } => {
+                self.ran.insert(number, *output);
+            }
             Notice::Gone { kept } => self.gone = Some(kept),
             Notice::LoadFailed(why) => self.fail(format!("its load failed: {why}")),
             Notice::Failed(why) => self.fail(why),
@@ -81,7 +89,7 @@ impl Heard {
 pub struct Link {
     pub number: usize,
     pub host: Host,
-    child: RefCell<Offspring>,
+    child: Mutex<Offspring>,
     orders: Sender<Order>,
     heard: Arc<Mutex<Heard>>,
     errors: PathBuf,
@@ -103,7 +111,7 @@ impl Link {
         thread::Builder::new().name("orders".into()).spawn(move || write(input, &pending))?;
         let listening = Arc::clone(&heard);
         thread::Builder::new().name("notices".into()).spawn(move || listen(output, &listening))?;
-        Ok(Link { number, host: host.clone(), child: RefCell::new(child), orders, heard, errors })
+        Ok(Link { number, host: host.clone(), child: Mutex::new(child), orders, heard, errors })
     }
 
     /// Sends an order. A host that is gone gets none.
@@ -145,7 +153,7 @@ impl Link {
     /// Kills the connection.
     pub fn cut(&self) {
         // An error means that it has already ended.
-        let _ = self.child.borrow_mut().kill();
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
     }
 }
 

@@ -11,6 +11,7 @@ mod options;
 mod prepare;
 mod protocol;
 mod ssh;
+mod workers;
 
 pub use agent::serve as serve_deployed_agent;
 pub use check::{Facts, Needs, SCRIPT as HOST_CHECK};
@@ -19,7 +20,9 @@ pub use link::AGENT as DEPLOYED_AGENT;
 pub use load::{FleetLoad, FleetProbe};
 pub use options::DeploymentOptions;
 pub use prepare::place as place_on_hosts;
+pub use protocol::{CellOutput, RemoteFile};
 pub use ssh::Ssh;
+pub use workers::{CellEnd, Workers};
 
 use super::error::BenchError;
 use super::progress::Watcher;
@@ -30,7 +33,7 @@ use crate::spec::{BenchSpec, WorkloadKind};
 use agent::{RECORDING, REPLICA_HOME};
 use fleet::Fleet;
 use prepare::{Prepared, check};
-use protocol::{LoadPart, RemoteFile};
+use protocol::LoadPart;
 use quorate_client::load::LoadReport;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::{self, Testnet};

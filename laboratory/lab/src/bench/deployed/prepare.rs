@@ -45,7 +45,7 @@ pub struct Prepared {
 /// Returns the hosts that a spec needs: the first `replicas` with that role, then all client machines.
 ///
 /// # Errors
-/// If there are too few hosts, or more client machines than clients.
+/// If there are too few hosts, no client machine, or more client machines than clients.
 pub fn place(hosts: &[Host], spec: &BenchSpec, file: &str) -> Result<Vec<Host>, Fault> {
     let of = |role| hosts.iter().filter(move |host| host.role == role).cloned();
     let (replicas, named) = (spec.replicas as usize, of(Role::Replica).count());
@@ -54,6 +54,9 @@ pub fn place(hosts: &[Host], spec: &BenchSpec, file: &str) -> Result<Vec<Host>, 
         return Err(Fault::new(file, format!("names {named} hosts for {replicas} replicas"), help));
     }
     let (clients, machines) = (spec.clients as usize, of(Role::Client).count());
+    if machines == 0 {
+        return Err(Fault::new(file, "names no client machine", "add [[host]] with role = \"client\" and an address"));
+    }
     if clients < machines {
         let help = format!("set --clients to at least {machines}, or remove hosts");
         return Err(Fault::new(file, format!("names {machines} client machines for {clients} clients"), help));
@@ -71,6 +74,14 @@ pub fn check(spec: &BenchSpec, options: &DeploymentOptions) -> Result<Prepared, 
     let addresses: Vec<String> =
         hosts.iter().filter(|host| host.role == Role::Replica).map(|host| host.address.clone()).collect();
     let places = testnet::places_on(&addresses, if spec.base_port == 0 { PORT } else { spec.base_port })?;
+    open(hosts, places)
+}
+
+/// Connects to hosts and checks them, also for the ports of the replicas in `places`.
+///
+/// # Errors
+/// As [`check`].
+pub fn open(hosts: Vec<Host>, places: Vec<Place>) -> Result<Prepared, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::Ssh)?;
     let digest = copy::digest(&program).map_err(BenchError::Ssh)?;
     let directory = setup::directory()?;

@@ -1,5 +1,6 @@
 //! Messages between the laboratory and its agent on a host: lines of JSON over the agent's standard input and output.
 
+use crate::experiments::row::Noise;
 use crate::result::Machine;
 use crate::spec::BenchSpec;
 use quorate_client::load::{LoadProgress, LoadReport};
@@ -30,6 +31,30 @@ pub struct Preparation {
     /// Number of cores to use; `None` for all.
     pub cores: Option<usize>,
     pub interface: Option<String>,
+    /// Whether the host runs cells of experiments, and therefore says whether it can emulate networks.
+    pub runs_cells: bool,
+}
+
+/// A cell of an experiment, to be run as a process.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CellCall {
+    /// Number of the run on this host.
+    pub number: u64,
+    /// Arguments of `quorate`.
+    pub words: Vec<String>,
+    /// Files that it reads.
+    pub files: Vec<RemoteFile>,
+}
+
+/// The end of a cell's process.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CellOutput {
+    /// Exit status, as `wait` returned it.
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+    /// Activity of the rest of the host during the run.
+    pub noise: Option<Noise>,
 }
 
 /// A machine's part of the load.
@@ -66,6 +91,10 @@ pub enum Order {
     StopLoad,
     /// Stop the replica in order.
     Stop,
+    /// Run a cell of an experiment.
+    Run(CellCall),
+    /// Kill the process of a cell.
+    EndRun { number: u64 },
     /// Remove the run's directory, or keep it, and end.
     End { keep: bool },
     /// The laboratory is there.
@@ -86,6 +115,8 @@ pub enum Notice {
     Prepared {
         directory: String,
         machine: Machine,
+        /// Why it cannot emulate networks, if it runs cells and cannot.
+        no_emulation: Option<String>,
     },
     Clock {
         number: u64,
@@ -116,6 +147,11 @@ pub enum Notice {
     Stopped {
         log: String,
         recordings: Vec<String>,
+    },
+    /// The process of a cell has ended.
+    Ran {
+        number: u64,
+        output: Box<CellOutput>,
     },
     /// An order failed.
     Failed(String),

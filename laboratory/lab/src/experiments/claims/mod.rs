@@ -81,6 +81,12 @@ pub fn undecided_cells(plan: &Plan, claim: &Claim, readings: &Readings) -> BTree
     open.flat_map(|(case, _)| &case.terms).flat_map(|term| term.cells.iter().copied()).collect()
 }
 
+/// Returns the cells that the claims of a plan's experiment are judged on.
+pub fn claimed_cells(plan: &Plan) -> BTreeSet<usize> {
+    let cases = plan.experiment.claims.iter().flat_map(|claim| cases(plan, claim).unwrap_or_default());
+    cases.flat_map(|case| case.terms).flat_map(|term| term.cells).collect()
+}
+
 /// Judges a claim at one of its `points`.
 fn judge_case(plan: &Plan, claim: &Claim, readings: &Readings, case: &Case, points: usize) -> (Verdict, String) {
     let read = case.terms.iter().map(|term| readings.read(plan, claim, term, points));

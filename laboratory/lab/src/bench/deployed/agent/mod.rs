@@ -1,15 +1,18 @@
 //! The agent on a host: executes the laboratory's orders, and cleans up when the laboratory is gone.
 
+mod cells;
 mod clients;
 mod replica;
 
 pub use replica::{HOME as REPLICA_HOME, RECORDING};
 
-use super::protocol::{BEAT_INTERVAL, Notice, Order, Preparation, SILENCE_LIMIT, Traffic};
+use super::protocol::{BEAT_INTERVAL, Notice, Order, Preparation, RemoteFile, SILENCE_LIMIT, Traffic};
 use crate::affinity::Pinned;
+use crate::bench::emulated::emulation_obstacle;
 use crate::bench::scratch::Directory;
 use crate::partial;
 use crate::result::Machine;
+use cells::Cells;
 use clients::Clients;
 use quorate_node::private;
 use quorate_types::digest::decode_hex;
@@ -39,6 +42,7 @@ struct Agent {
     sender: Sender<Heard>,
     replica: Option<Replica>,
     clients: Option<Clients>,
+    cells: Cells,
     traffic: Option<Metering>,
     interface: Option<String>,
     /// Last fields, so that processes and threads end before their directory and their cores are given up.
@@ -83,8 +87,18 @@ pub fn serve() -> Result<(), String> {
         let _ = orders.send(Heard::Lost("the laboratory is gone".to_owned()));
     };
     thread::Builder::new().name("orders".into()).spawn(reader).map_err(|error| format!("cannot start: {error}"))?;
-    Agent { heard, sender, replica: None, clients: None, traffic: None, interface: None, run: None, _pinned: None }
-        .run()
+    let agent = Agent {
+        heard,
+        sender,
+        replica: None,
+        clients: None,
+        cells: Cells::default(),
+        traffic: None,
+        interface: None,
+        run: None,
+        _pinned: None,
+    };
+    agent.run()
 }
 
 impl Agent {
@@ -163,6 +177,14 @@ impl Agent {
                 let (log, recordings) = self.replica.as_mut().map_or_else(Default::default, Replica::stop);
                 tell(Notice::Stopped { log, recordings })
             }
+            Order::Run(call) => {
+                let directory = &self.run.as_ref().ok_or("the host is not prepared")?.own;
+                self.cells.start(call, directory.path())
+            }
+            Order::EndRun { number } => {
+                self.cells.end(number);
+                Ok(())
+            }
             Order::End { .. } | Order::Beat => Ok(()),
         }
     }
@@ -175,7 +197,7 @@ impl Agent {
     }
 
     fn prepare(&mut self, preparation: Preparation) -> Result<(), String> {
-        let Preparation { directory, files, cores, interface } = preparation;
+        let Preparation { directory, files, cores, interface, runs_cells } = preparation;
         if let Some(cores) = cores {
             self._pinned = Some(Pinned::to(cores).map_err(|error| format!("cannot use {cores} cores: {error}"))?);
         }
@@ -184,23 +206,21 @@ impl Agent {
         let runs = laboratory.join("runs");
         fs::create_dir_all(&runs).map_err(|error| cannot(&runs, error))?;
         let own = Directory::below(&runs).map_err(|(path, error)| cannot(&path, error))?;
-        for file in files {
-            let path = own.path().join(&file.path);
-            let bytes = decode_hex(&file.hex).ok_or_else(|| format!("{} is not in hexadecimal", file.path))?;
-            let parent = path.parent().unwrap_or(own.path());
-            private::create_directories(parent).map_err(|error| cannot(parent, error))?;
-            private::write(&path, &bytes).map_err(|error| cannot(&path, error))?;
-        }
+        write_files(own.path(), &files)?;
         std::env::set_current_dir(own.path()).map_err(|error| cannot(own.path(), error))?;
         let shown = own.path().display().to_string();
         (self.run, self.interface) = (Some(Run { own, laboratory }), interface);
-        say(&Notice::Prepared { directory: shown, machine: Machine::here() })
+        let no_emulation = runs_cells.then(emulation_obstacle).flatten();
+        say(&Notice::Prepared { directory: shown, machine: Machine::here(), no_emulation })
     }
 
     /// Reports the end of the replica, the load's progress, and the traffic.
     fn look(&mut self) -> Result<(), String> {
         if let Some((status, is_disk_trouble, log)) = self.replica.as_mut().and_then(Replica::ended) {
             say(&Notice::Ended { status, is_disk_trouble, log })?;
+        }
+        for (number, output) in self.cells.ended() {
+            say(&Notice::Ran { number, output: Box::new(output) })?;
         }
         if let Some(progress) = self.clients.as_mut().and_then(Clients::progress) {
             say(&Notice::Progress(progress))?;
@@ -222,6 +242,7 @@ impl Agent {
     fn end(mut self, keep: bool) -> Result<(), String> {
         self.clients.iter().for_each(Clients::abandon);
         (self.replica, self.clients) = (None, None);
+        self.cells = Cells::default();
         let kept = match self.run.take() {
             Some(Run { own, laboratory }) if keep => {
                 let kept = own.keep_below(&laboratory.join("kept"));
@@ -231,6 +252,19 @@ impl Agent {
         };
         say(&Notice::Gone { kept })
     }
+}
+
+/// Writes files of a run below its directory.
+fn write_files(directory: &Path, files: &[RemoteFile]) -> Result<(), String> {
+    let cannot = |path: &Path, error: io::Error| format!("cannot write {}: {error}", path.display());
+    for file in files {
+        let path = directory.join(&file.path);
+        let bytes = decode_hex(&file.hex).ok_or_else(|| format!("{} is not in hexadecimal", file.path))?;
+        let parent = path.parent().unwrap_or(directory);
+        private::create_directories(parent).map_err(|error| cannot(parent, error))?;
+        private::write(&path, &bytes).map_err(|error| cannot(&path, error))?;
+    }
+    Ok(())
 }
 
 /// Sends a notice. An error means that the laboratory is gone.
