@@ -3,14 +3,15 @@
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::{Folder, Options as Folding};
 use inferno::flamegraph::{self, Options as Drawing};
+use quorate_lab::bench::STACKS;
 use quorate_node::interrupt;
 use quorate_operator::Outcome;
 use quorate_operator::output::{Outputs, report};
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
-use std::fs;
-use std::io::BufReader;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 
@@ -99,14 +100,35 @@ fn draw(samples: &Path) -> Result<String, Box<dyn Error>> {
     perf.args(["script", "--no-inline", "--input"]).arg(samples).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut script = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
     let stacks = script.stdout.take().expect("it is a pipe");
-    let (mut folded, mut svg) = (Vec::new(), Vec::new());
-    Folder::from(Folding::default()).collapse(BufReader::new(stacks), &mut folded)?;
+    let drawing = draw_stacks(BufReader::new(stacks))?;
     script.wait()?;
+    drawing.ok_or_else(|| format!("{FLAG}: perf has no samples of the run; {HELP}").into())
+}
+
+/// Draws the files of call stacks in a directory, each beside itself.
+pub fn draw_all(directory: &Path) -> Outcome {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if !path.to_string_lossy().ends_with(STACKS) {
+            continue;
+        }
+        match draw_stacks(BufReader::new(File::open(&path)?))? {
+            Some(drawing) => fs::write(path.with_extension("svg"), drawing)?,
+            None => report(&format!("warning: {} has no samples", path.display())),
+        }
+    }
+    Ok(())
+}
+
+/// Draws the output of `perf script`; `None` without samples.
+fn draw_stacks(stacks: impl BufRead) -> Result<Option<String>, Box<dyn Error>> {
+    let (mut folded, mut svg) = (Vec::new(), Vec::new());
+    Folder::from(Folding::default()).collapse(stacks, &mut folded)?;
     if folded.is_empty() {
-        return Err(format!("{FLAG}: perf has no samples of the run; {HELP}").into());
+        return Ok(None);
     }
     let mut drawing = Drawing::default();
     drawing.title = "Processor time by thread and call stack".to_owned();
     flamegraph::from_reader(&mut drawing, folded.as_slice(), &mut svg)?;
-    Ok(String::from_utf8(svg)?)
+    Ok(Some(String::from_utf8(svg)?))
 }

@@ -241,6 +241,9 @@ fn run_bench(
     };
     live.clear();
     let result = result?;
+    if let Some(directory) = &deployment.perf {
+        flame::draw_all(Path::new(directory))?;
+    }
     let shown = outputs.show(&result, &[]);
     spec.recordings().iter().for_each(|path| output::report(&format!("recording: {}", path.display())));
     shown

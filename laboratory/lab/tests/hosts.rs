@@ -43,6 +43,7 @@ fn hosts_have_their_own_keys_or_the_defaults() {
         region: Some("us-east-1".to_owned()),
         cores: None,
         interface: None,
+        qdisc: None,
     };
     assert_eq!(hosts[0], expected);
     let far = &hosts[1];
@@ -70,7 +71,7 @@ fn each_fault_of_a_hosts_file_has_its_line_and_a_remedy() {
         ),
         (
             format!("{replica}{client}role = \"leader\"\n").replacen("role = \"client\"\n", "", 1),
-            "line 6, key `host[2].role`: `leader` is no role; help: use one of replica, client",
+            "line 6, key `host[2].role`: `leader` is no role; help: use one of replica, client, worker",
         ),
         ("[[host]]\nrole = \"client\"\n".to_owned(), "`address` is missing; help: write `address = ..`"),
         ("[[host]]\naddress = \"a\"\n".to_owned(), "`role` is missing; help: write `role = ..`"),
@@ -87,6 +88,14 @@ fn each_fault_of_a_hosts_file_has_its_line_and_a_remedy() {
         ),
         (format!("{replica}directory = \"a/../b\"\n{client}"), "contains `..`; help: write the path without it"),
         (format!("{}{client}", replica.replace("\"a\"", "\"a:1\"")), "is neither a host name nor an IP address"),
+        (
+            format!("{replica}interface = \"eth0\"\nqdisc = \"netem; reboot\"\n{client}"),
+            "key `host[1].qdisc`: `netem; reboot` is not usable as a qdisc; help: use letters, digits and",
+        ),
+        (
+            format!("{replica}qdisc = \"netem delay 30ms\"\n{client}"),
+            "`qdisc` needs an `interface`; help: name the one whose traffic it shapes",
+        ),
         (format!("{replica}{client}user = 3\n"), "is of the type integer; help: write text in \"quotes\""),
         ("host = 3".to_owned(), "help: write a list in [brackets]"),
         ("[[host".to_owned(), "hosts.toml, line 1: "),
@@ -143,7 +152,7 @@ const CHECKED: &str = "system=Linux x86_64\ncores=2\nfiles=4096\ngovernor=powers
                        tcp=0100007F:1B58 0A\ntcp=0100007F:1B59 01\nudp6=0:1B5A 07\nend=yes\n";
 
 fn needs() -> Needs {
-    Needs { system: "Linux x86_64".to_owned(), program_bytes: 100_000_000, ports: vec![7001] }
+    Needs { system: "Linux x86_64".to_owned(), program_bytes: 100_000_000, ports: vec![7001], profile: false }
 }
 
 #[test]
@@ -167,14 +176,20 @@ fn checks_are_parsed_and_judged() {
     assert!(said.contains("host far: has 2 cores, but the file says 4; help: set `cores`"), "{said}");
     assert!(said.contains("host far: something listens on the ports 7000, 7002; help: stop it"), "{said}");
     let poor = format!("{CHECKED}free_kb=300000\nfiles=256\nlacks=eth0\nlacks=sha256sum\n");
-    let said =
-        faults(Facts::parse(&poor).expect("a whole answer"), Needs { system: "Linux aarch64".into(), ..needs() });
+    let shaped = DeployedHost { qdisc: Some("tbf rate 1mbit".to_owned()), ..host.clone() };
+    let many = Needs { system: "Linux aarch64".into(), profile: true, ..needs() };
+    let found = Facts::parse(&poor).expect("a whole answer").faults(&shaped, &many);
+    let said = found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let equipped = Facts::parse(&format!("{CHECKED}tool=tc\ntool=perf\n")).expect("a whole answer");
+    assert_eq!(equipped.faults(&shaped, &Needs { profile: true, ..needs() }).len(), 1, "the cores alone");
     for expected in [
         "is `Linux x86_64`, but this program was built for `Linux aarch64`; help: run a program built for the host",
         "has 307 MB free below `/scratch/lab`, 368 are needed; help: free some",
         "allows 256 open files, 1024 are needed; help: raise `nofile`",
         "has no interface `eth0`; help: list them",
         "has no `sha256sum`; help: install coreutils",
+        "has no `tc`, which `qdisc` needs; help: install iproute2 there",
+        "has no `perf`, which --perf needs; help: install it there (on Debian the package linux-perf), or leave --perf out",
     ] {
         assert!(said.contains(expected), "{said}\nexpected: {expected}");
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 /// POSIX shell script that describes a host, one `key=value` a line. Arguments: directory, interface or `-`, digest of
 /// the program.
 pub const SCRIPT: &str = r#"
+PATH=$PATH:/usr/sbin:/sbin
 echo "system=$(uname -sm)"
 echo "cores=$(getconf _NPROCESSORS_ONLN)"
 echo "files=$(ulimit -Hn)"
@@ -19,12 +20,19 @@ df -Pk "$place" | { read -r _; read -r _ _ _ free _; echo "free_kb=$free"; }
 [ "$2" = - ] || grep -q "^ *$2:" /proc/net/dev || echo "lacks=$2"
 command -v sha256sum >/dev/null || echo "lacks=sha256sum"
 if [ -x "$1/bin/quorate-$3" ]; then echo "digest=$(sha256sum <"$1/bin/quorate-$3" | cut -c1-64)"; fi
+for tool in tc perf; do command -v "$tool" >/dev/null && echo "tool=$tool"; done
 for table in tcp tcp6 udp udp6; do
   [ -r "/proc/net/$table" ] && while read -r _ local _ state _; do echo "$table=$local $state"; done <"/proc/net/$table"
 done
 echo "end=yes"
 "#;
 
+/// Program that sets queueing disciplines.
+pub const TC: &str = "tc";
+/// Program that samples call stacks.
+pub const PERF: &str = "perf";
+/// Directories of such programs that the search path of a login by SSH often lacks.
+pub const SYSTEM_PATH: &str = "/usr/sbin:/sbin";
 /// State of a listening TCP socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 /// Minimum limit on open files.
@@ -52,6 +60,8 @@ pub struct Facts {
     pub refused: Option<String>,
     /// Missing programs and interfaces.
     pub lacks: Vec<String>,
+    /// Programs that some runs need: `tc` and `perf`.
+    pub tools: BTreeSet<String>,
     /// Digest of the program that is there.
     pub digest: Option<String>,
     /// Ports on which something listens.
@@ -66,6 +76,8 @@ pub struct Needs {
     pub program_bytes: u64,
     /// Ports of the replica; none for clients.
     pub ports: Vec<u16>,
+    /// Whether `perf` samples it.
+    pub profile: bool,
 }
 
 impl Facts {
@@ -83,6 +95,7 @@ impl Facts {
                 "free_kb" => facts.free_bytes = value.parse::<u64>().ok()? << 10,
                 "refused" => facts.refused = Some(value.to_owned()),
                 "lacks" => facts.lacks.push(value.to_owned()),
+                "tool" => drop(facts.tools.insert(value.to_owned())),
                 "digest" => facts.digest = Some(value.to_owned()),
                 "tcp" | "tcp6" | "udp" | "udp6" => facts.ports.extend(listening(key, value)),
                 "end" => is_complete = true,
@@ -105,6 +118,13 @@ impl Facts {
                 true => refuse(format!("has no interface `{lacks}`"), "list them there with `cat /proc/net/dev`"),
                 false => refuse(format!("has no `{lacks}`"), "install coreutils there"),
             }
+        }
+        if host.qdisc.is_some() && !self.tools.contains(TC) {
+            refuse(format!("has no `{TC}`, which `qdisc` needs"), "install iproute2 there, or leave `qdisc` out");
+        }
+        if needs.profile && !self.tools.contains(PERF) {
+            let help = "install it there (on Debian the package linux-perf), or leave --perf out";
+            refuse(format!("has no `{PERF}`, which --perf needs"), help);
         }
         if let Some(place) = &self.refused {
             refuse(format!("cannot write to {place}"), "set `directory` to one of the user's own");

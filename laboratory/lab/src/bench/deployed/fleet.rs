@@ -22,6 +22,8 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for agents to stop their replicas, and to clean up.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for `perf` to write its samples after the measured time.
+const PROFILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for the transfer of a recording.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(900);
 /// Readings of each host's clock. The one with the shortest round trip counts.
@@ -69,9 +71,8 @@ impl Fleet {
     /// The hosts on which it failed.
     pub fn prepare(&mut self, mut files: Vec<Vec<RemoteFile>>) -> Result<(), BenchError> {
         for (link, files) in self.links.iter().zip(files.drain(..)) {
-            let Host { directory, cores, interface, .. } = &link.host;
-            let (directory, interface) = (directory.clone(), interface.clone());
-            let preparation = Preparation { directory, files, cores: *cores, interface, runs_cells: false };
+            let Host { directory, cores, interface, qdisc, .. } = link.host.clone();
+            let preparation = Preparation { directory, files, cores, interface, qdisc, runs_cells: false };
             link.order(Order::Prepare(preparation));
         }
         self.await_all("prepare the run", START_TIMEOUT, |link| link.heard().directory.is_some())?;
@@ -204,22 +205,27 @@ impl Fleet {
         wait(STOP_TIMEOUT, || self.links.iter().all(|link| link.heard().stopped.is_some() || !link.obeys()));
     }
 
-    /// Fetches recordings: each from a replica's host, to a file. Returns a sentence for each that is missing.
+    /// Waits until `perf` has written its samples on all hosts.
+    pub fn await_profiles(&self) {
+        wait(PROFILE_TIMEOUT, || self.links.iter().all(|link| link.heard().profile.is_some() || !link.obeys()));
+    }
+
+    /// Fetches outputs of commands in the runs' directories, each to a file. Returns a sentence for each that failed.
     ///
     /// # Errors
     /// If `ssh` cannot be started or a file not be written.
     pub fn fetch(&self, files: &[(usize, String, PathBuf)]) -> Result<Vec<String>, BenchError> {
         let mut jobs = Vec::new();
-        for (number, name, to) in files {
+        for (number, remote, to) in files {
             let link = &self.links[*number];
             let directory = link.heard().directory.clone();
             let Some(directory) = directory.filter(|_| link.obeys()) else { continue };
-            let command = self.prepared.ssh.run(*number, &link.host, &format!("cat {directory}/{name}"));
+            let command = self.prepared.ssh.run(*number, &link.host, &format!("cd {directory} && {remote}"));
             jobs.push(Job { host: *number, command, out: to.clone() });
         }
         let failed = |done: &super::ssh::Done| {
             let name = &self.links[done.host].host.name;
-            Some(format!("host {name}: its recording could not be fetched: {}", done.failure()?))
+            Some(format!("host {name}: a file could not be fetched: {}", done.failure()?))
         };
         Ok(finished(run_all(jobs, FETCH_TIMEOUT))?.iter().filter_map(failed).collect())
     }

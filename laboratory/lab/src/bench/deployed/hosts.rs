@@ -12,7 +12,7 @@ const DEFAULT_DIRECTORY: &str = "quorate-lab";
 /// Maximum value of `cores`.
 const MAX_CORES: u32 = 1024;
 /// Keys that a host has, and that `[defaults]` has.
-const COMMON: [&str; 7] = ["user", "port", "options", "directory", "region", "cores", "interface"];
+const COMMON: [&str; 8] = ["user", "port", "options", "directory", "region", "cores", "interface", "qdisc"];
 /// Keys that only a host has.
 const OWN: [&str; 4] = ["name", "role", "address", "ssh"];
 
@@ -39,6 +39,8 @@ pub struct Host {
     pub cores: Option<usize>,
     /// Network interface whose counters are reported.
     pub interface: Option<String>,
+    /// Queueing discipline of this interface during a run, as in `tc qdisc add .. root QDISC`.
+    pub qdisc: Option<String>,
 }
 
 /// Reads a hosts file.
@@ -122,10 +124,14 @@ fn host(table: &Table<'_>, defaults: Option<&Table<'_>>) -> Result<Host, Fault> 
         region: text("region")?,
         cores: whole("cores", MAX_CORES)?.map(|cores| cores as usize),
         interface: text("interface")?,
+        qdisc: text("qdisc")?,
         address,
         options,
     };
     check_words(&host, table, &node)?;
+    if let Some(qdisc) = node("qdisc").filter(|_| host.interface.is_none()) {
+        return Err(qdisc.fault("`qdisc` needs an `interface`", "name the one whose traffic it shapes"));
+    }
     Ok(host)
 }
 
@@ -140,11 +146,13 @@ fn check_words<'s>(host: &Host, table: &Table<'s>, node: &dyn Fn(&str) -> Option
         ("user", host.user.as_ref(), "._-"),
         ("directory", Some(&host.directory), "._/-"),
         ("interface", host.interface.as_ref(), "._@-"),
+        ("qdisc", host.qdisc.as_ref(), " .:%-"),
     ];
     for (key, word, others) in words {
         let Some(word) = word.filter(|word| !is_plain(word, others)) else { continue };
         let place = node(key).map_or_else(|| table.place(), |node| node.place());
-        let shown: Vec<String> = others.chars().map(|letter| letter.to_string()).collect();
+        let letter = |letter| if letter == ' ' { "spaces".to_owned() } else { String::from(letter) };
+        let shown: Vec<String> = others.chars().map(letter).collect();
         let help = format!("use letters, digits and {}, and no - at the start", shown.join(" "));
         return Err(Fault::new(place, format!("`{word}` is not usable as a {key}"), help));
     }

@@ -39,6 +39,8 @@ pub struct Heard {
     pub report: Option<LoadReport>,
     pub statuses: Option<(u64, Vec<Option<Status>>)>,
     pub traffic: Option<Traffic>,
+    /// File of the sampled call stacks on the host, or why there is none.
+    pub profile: Option<Result<String, String>>,
     /// Output and recordings of the stopped replica.
     pub stopped: Option<(String, Vec<String>)>,
     /// Ended processes of cells, by number, until they are taken.
@@ -63,6 +65,7 @@ impl Heard {
             Notice::Report(report) => self.report = Some(*report),
             Notice::Statuses { number, statuses } => self.statuses = Some((number, statuses)),
             Notice::Traffic(traffic) => self.traffic = Some(traffic),
+            Notice::Profiled(profile) => self.profile = Some(profile),
             Notice::Stopped { log, recordings } => self.stopped = Some((log, recordings)),
             Notice::Ran { number, output } => {
                 self.ran.insert(number, *output);

@@ -25,7 +25,7 @@ pub struct FleetLoad {
 impl FleetLoad {
     /// Lets all machines begin at the same time, corrected by the differences of their clocks, and the replicas' hosts
     /// count their traffic in the measured time.
-    pub fn begin(fleet: &Rc<Fleet>, options: LoadOptions) -> FleetLoad {
+    pub fn begin(fleet: &Rc<Fleet>, options: LoadOptions, profile: bool) -> FleetLoad {
         let slowest = fleet.offsets.iter().map(|offset| offset.error_ns).max().unwrap_or(0);
         let lead = LEAD + Duration::from_nanos(4 * slowest.max(0) as u64);
         let (begin, at_ns) = (Instant::now() + lead, now_ns() + lead.as_nanos() as i64);
@@ -36,7 +36,8 @@ impl FleetLoad {
         for (link, offset) in fleet.links.iter().zip(&fleet.offsets) {
             let at_ns = at_ns + offset.ns;
             let from_ns = at_ns + options.warmup.as_nanos() as i64;
-            link.order(Order::Window { from_ns, to_ns: from_ns + options.duration.as_nanos() as i64 });
+            let to_ns = from_ns + options.duration.as_nanos() as i64;
+            link.order(Order::Window { from_ns, to_ns, profile });
             if let Some(machine) = link.number.checked_sub(fleet.replicas) {
                 link.order(Order::Begin { at_ns, offset_ns: step_ns * machine as u64 });
             }

@@ -31,6 +31,7 @@ use crate::result::{DeploymentResult, Event, HostResult};
 use crate::settings::load_options;
 use crate::spec::{BenchSpec, WorkloadKind};
 use agent::{RECORDING, REPLICA_HOME};
+use check::{PERF, SYSTEM_PATH};
 use fleet::Fleet;
 use prepare::{Prepared, check};
 use protocol::LoadPart;
@@ -46,6 +47,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Ending of the names of files with call stacks.
+pub const STACKS: &str = ".stacks";
 /// File of the commands in a client machine's directory.
 const COMMANDS_FILE: &str = "commands";
 /// Time for connections besides the clients' own timeouts.
@@ -56,6 +59,7 @@ pub struct Deployed {
     fleet: Rc<Fleet>,
     spec: BenchSpec,
     logs: Option<PathBuf>,
+    perf: Option<PathBuf>,
     /// Number of hosts to which the program was copied.
     copied: usize,
     committee: Committee,
@@ -96,8 +100,8 @@ impl Deployed {
         let limit = Duration::from_millis(config.connect_timeout_ms) + load_options(spec).preload_timeout + LOAD_MARGIN;
         watcher.event(&text(&format!("connects clients on {} machines", fleet.of_clients().len())));
         fleet.load(parts(spec, fleet.of_clients().len(), &config.to_toml()), limit)?;
-        let logs = options.logs.as_ref().map(PathBuf::from);
-        Ok(Deployed { fleet: Rc::new(fleet), spec: spec.clone(), logs, copied, committee, warnings })
+        let [logs, perf] = [&options.logs, &options.perf].map(|path| path.as_ref().map(PathBuf::from));
+        Ok(Deployed { fleet: Rc::new(fleet), spec: spec.clone(), logs, perf, copied, committee, warnings })
     }
 
     /// Returns the replicas with their addresses for clients.
@@ -107,7 +111,8 @@ impl Deployed {
 
     /// Starts the load on all client hosts at once, and the probe of their progress.
     pub fn begin(&self) -> (FleetLoad, FleetProbe) {
-        (FleetLoad::begin(&self.fleet, load_options(&self.spec)), FleetProbe::new(&self.fleet))
+        let load = FleetLoad::begin(&self.fleet, load_options(&self.spec), self.perf.is_some());
+        (load, FleetProbe::new(&self.fleet))
     }
 
     /// Kills a replica with SIGKILL.
@@ -136,6 +141,9 @@ impl Deployed {
         // Failures count up to this point. The stop itself may end connections.
         let _ = fleet.check();
         let failures: Vec<Option<String>> = (0..fleet.links.len()).map(|number| fleet.failure(number)).collect();
+        if self.perf.is_some() {
+            fleet.await_profiles();
+        }
         fleet.stop();
         let mut warnings = self.warnings.clone();
         warnings.extend(self.collect()?);
@@ -179,7 +187,7 @@ impl Deployed {
         }
     }
 
-    /// Writes logs and fetches recordings. Returns warnings about missing ones.
+    /// Writes logs, and fetches recordings and call stacks. Returns warnings about missing ones.
     fn collect(&self) -> Result<Vec<String>, BenchError> {
         let mut files = Vec::new();
         for (number, link) in self.fleet.of_replicas().iter().enumerate() {
@@ -195,10 +203,32 @@ impl Deployed {
                 let suffix = name.strip_prefix(RECORDING).unwrap_or_default();
                 let mut path = to.clone().into_os_string();
                 path.push(suffix);
-                files.push((number, name.clone(), PathBuf::from(path)));
+                files.push((number, format!("cat {name}"), PathBuf::from(path)));
             }
         }
-        self.fleet.fetch(&files)
+        let mut warnings = self.profiles(&mut files)?;
+        warnings.extend(self.fleet.fetch(&files)?);
+        Ok(warnings)
+    }
+
+    /// Adds the call stacks to the outputs to fetch. Returns warnings about missing ones.
+    fn profiles(&self, files: &mut Vec<(usize, String, PathBuf)>) -> Result<Vec<String>, BenchError> {
+        let Some(to) = &self.perf else { return Ok(Vec::new()) };
+        fs::create_dir_all(to).map_err(|source| BenchError::Write { path: to.clone(), source })?;
+        let mut warnings = Vec::new();
+        for link in &self.fleet.links {
+            let name = &link.host.name;
+            match link.heard().profile.clone() {
+                Some(Ok(samples)) => {
+                    // Finding inlined functions takes a process per address, and minutes in total.
+                    let command = format!("PATH=$PATH:{SYSTEM_PATH} {PERF} script --no-inline --input {samples}");
+                    files.push((link.number, command, to.join(format!("{name}{STACKS}"))));
+                }
+                Some(Err(why)) => warnings.push(format!("host {name}: there is no profile of it: {why}")),
+                None => warnings.push(format!("host {name}: there is no profile of it: its perf did not end")),
+            }
+        }
+        Ok(warnings)
     }
 }
 

@@ -21,6 +21,10 @@ pub struct DeploymentOptions {
     /// Write the output of each replica to this directory, as NAME.log for the host NAME.
     #[arg(long, hide_short_help = true, help_heading = DEPLOYMENT, value_name = "DIR")]
     pub logs: Option<String>,
+    /// Sample call stacks on each host in the measured time, with its `perf`, and write them to this directory: as
+    /// NAME.stacks, the output of `perf script`, and as NAME.svg, a flame graph.
+    #[arg(long, hide_short_help = true, help_heading = DEPLOYMENT, value_name = "DIR")]
+    pub perf: Option<String>,
 }
 
 impl DeploymentOptions {
@@ -59,6 +63,7 @@ impl DeploymentOptions {
             ("--keep", self.keep),
             ("--dry-run", self.dry_run),
             ("--logs", self.logs.is_some()),
+            ("--perf", self.perf.is_some()),
         ];
         flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
     }

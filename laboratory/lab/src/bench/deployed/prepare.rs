@@ -74,14 +74,14 @@ pub fn check(spec: &BenchSpec, options: &DeploymentOptions) -> Result<Prepared, 
     let addresses: Vec<String> =
         hosts.iter().filter(|host| host.role == Role::Replica).map(|host| host.address.clone()).collect();
     let places = testnet::places_on(&addresses, if spec.base_port == 0 { PORT } else { spec.base_port })?;
-    open(hosts, places)
+    open(hosts, places, options.perf.is_some())
 }
 
-/// Connects to hosts and checks them, also for the ports of the replicas in `places`.
+/// Connects to hosts and checks them, also for the ports of the replicas in `places`, and for `perf`.
 ///
 /// # Errors
 /// As [`check`].
-pub fn open(hosts: Vec<Host>, places: Vec<Place>) -> Result<Prepared, BenchError> {
+pub fn open(hosts: Vec<Host>, places: Vec<Place>, profile: bool) -> Result<Prepared, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::Ssh)?;
     let digest = copy::digest(&program).map_err(BenchError::Ssh)?;
     let directory = setup::directory()?;
@@ -99,7 +99,7 @@ pub fn open(hosts: Vec<Host>, places: Vec<Place>) -> Result<Prepared, BenchError
         _masters: masters,
         directory,
     };
-    prepared.examine()?;
+    prepared.examine(profile)?;
     Ok(prepared)
 }
 
@@ -147,7 +147,7 @@ fn shown(host: &Host) -> String {
 
 impl Prepared {
     /// Runs the checks on all hosts.
-    fn examine(&mut self) -> Result<(), BenchError> {
+    fn examine(&mut self, profile: bool) -> Result<(), BenchError> {
         let script = self.directory.path().join("check.sh");
         fs::write(&script, SCRIPT).map_err(BenchError::Ssh)?;
         let mut jobs = Vec::new();
@@ -172,7 +172,8 @@ impl Prepared {
                 continue;
             };
             let ports = self.places.get(*number).map(ports).unwrap_or_default();
-            faults.extend(facts.faults(host, &Needs { system: system.clone(), program_bytes: bytes, ports }));
+            let needs = Needs { system: system.clone(), program_bytes: bytes, ports, profile };
+            faults.extend(facts.faults(host, &needs));
             self.warnings.extend(facts.warnings(host, facts.clock_ns.map(|clock| seconds_ahead(clock, begun))));
             self.facts.push(facts);
         }

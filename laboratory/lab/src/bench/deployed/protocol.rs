@@ -31,6 +31,8 @@ pub struct Preparation {
     /// Number of cores to use; `None` for all.
     pub cores: Option<usize>,
     pub interface: Option<String>,
+    /// Queueing discipline of the interface during the run.
+    pub qdisc: Option<String>,
     /// Whether the host runs cells of experiments, and therefore says whether it can emulate networks.
     pub runs_cells: bool,
 }
@@ -83,8 +85,8 @@ pub enum Order {
     Load(Box<LoadPart>),
     /// Begin the load at this time of the host's clock, in nanoseconds since 1970.
     Begin { at_ns: i64, offset_ns: u64 },
-    /// Count the interface's traffic between these times of the host's clock.
-    Window { from_ns: i64, to_ns: i64 },
+    /// Count the interface's traffic between these times of the host's clock, and sample call stacks if asked for.
+    Window { from_ns: i64, to_ns: i64, profile: bool },
     /// Read the statuses of all replicas.
     Statuses { number: u64, timeout_ms: u64, histories: bool },
     /// End the load soon.
@@ -137,6 +139,8 @@ pub enum Notice {
         statuses: Vec<Option<Status>>,
     },
     Traffic(Traffic),
+    /// `perf` has ended: the name of its file, or why there is none.
+    Profiled(Result<String, String>),
     /// The replica ended by itself.
     Ended {
         status: String,

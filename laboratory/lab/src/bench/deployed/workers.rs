@@ -46,7 +46,7 @@ impl Workers {
     /// # Errors
     /// The file's fault, or every obstacle on the hosts.
     pub fn start(file: &Path, watcher: &mut dyn Watcher) -> Result<Workers, BenchError> {
-        let prepared = prepare::open(hosts::workers(&hosts::read(file)?), Vec::new())?;
+        let prepared = prepare::open(hosts::workers(&hosts::read(file)?), Vec::new(), false)?;
         prepared.warnings.iter().for_each(|warning| watcher.warn(warning));
         prepared.copy(watcher)?;
         let open = |(number, host): (usize, &Host)| {
@@ -57,7 +57,7 @@ impl Workers {
         for link in &links {
             let Host { directory, cores, .. } = &link.host;
             let (directory, files) = (directory.clone(), Vec::new());
-            let preparation = Preparation { directory, files, cores: *cores, interface: None, runs_cells: true };
+            let preparation = Preparation { directory, files, cores: *cores, interface: None, qdisc: None, runs_cells: true };
             link.order(Order::Prepare(preparation));
         }
         await_all(&links, "prepare the runs", START_TIMEOUT, |link| link.heard().machine.is_some())?;

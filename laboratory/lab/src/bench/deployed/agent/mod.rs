@@ -2,7 +2,9 @@
 
 mod cells;
 mod clients;
+mod profile;
 mod replica;
+mod shape;
 
 pub use replica::{HOME as REPLICA_HOME, RECORDING};
 
@@ -16,7 +18,9 @@ use cells::Cells;
 use clients::Clients;
 use quorate_node::private;
 use quorate_types::digest::decode_hex;
+use profile::Profile;
 use replica::Replica;
+use shape::Shape;
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -45,6 +49,9 @@ struct Agent {
     cells: Cells,
     traffic: Option<Metering>,
     interface: Option<String>,
+    profile: Option<Profile>,
+    /// After the replica, whose traffic it shapes.
+    shape: Option<Shape>,
     /// Last fields, so that processes and threads end before their directory and their cores are given up.
     run: Option<Run>,
     _pinned: Option<Pinned>,
@@ -95,6 +102,8 @@ pub fn serve() -> Result<(), String> {
         cells: Cells::default(),
         traffic: None,
         interface: None,
+        profile: None,
+        shape: None,
         run: None,
         _pinned: None,
     };
@@ -161,7 +170,8 @@ impl Agent {
                 clients.begin(Instant::now() + Duration::from_nanos(wait), Duration::from_nanos(offset_ns));
                 Ok(())
             }
-            Order::Window { from_ns, to_ns } => {
+            Order::Window { from_ns, to_ns, profile } => {
+                self.profile = profile.then(|| Profile::new(from_ns, to_ns));
                 self.traffic = self.interface.is_some().then_some(Metering { from_ns, to_ns, begun: None });
                 Ok(())
             }
@@ -197,7 +207,7 @@ impl Agent {
     }
 
     fn prepare(&mut self, preparation: Preparation) -> Result<(), String> {
-        let Preparation { directory, files, cores, interface, runs_cells } = preparation;
+        let Preparation { directory, files, cores, interface, qdisc, runs_cells } = preparation;
         if let Some(cores) = cores {
             self._pinned = Some(Pinned::to(cores).map_err(|error| format!("cannot use {cores} cores: {error}"))?);
         }
@@ -208,6 +218,9 @@ impl Agent {
         let own = Directory::below(&runs).map_err(|(path, error)| cannot(&path, error))?;
         write_files(own.path(), &files)?;
         std::env::set_current_dir(own.path()).map_err(|error| cannot(own.path(), error))?;
+        if let Some((interface, qdisc)) = interface.as_ref().zip(qdisc) {
+            self.shape = Some(Shape::set(interface, &qdisc)?);
+        }
         let shown = own.path().display().to_string();
         (self.run, self.interface) = (Some(Run { own, laboratory }), interface);
         let no_emulation = runs_cells.then(emulation_obstacle).flatten();
@@ -225,6 +238,10 @@ impl Agent {
         if let Some(progress) = self.clients.as_mut().and_then(Clients::progress) {
             say(&Notice::Progress(progress))?;
         }
+        let sampled = self.replica.as_ref().map_or(Some(std::process::id()), Replica::process);
+        if let Some(profile) = self.profile.as_mut().and_then(|profile| profile.look(now_ns(), sampled)) {
+            say(&Notice::Profiled(profile))?;
+        }
         let Some((metering, interface)) = self.traffic.as_mut().zip(self.interface.as_ref()) else { return Ok(()) };
         let now = now_ns();
         if metering.begun.is_none() && now >= metering.from_ns {
@@ -241,7 +258,7 @@ impl Agent {
 
     fn end(mut self, keep: bool) -> Result<(), String> {
         self.clients.iter().for_each(Clients::abandon);
-        (self.replica, self.clients) = (None, None);
+        (self.replica, self.clients, self.profile, self.shape) = (None, None, None, None);
         self.cells = Cells::default();
         let kept = match self.run.take() {
             Some(Run { own, laboratory }) if keep => {

@@ -35,6 +35,11 @@ impl Replica {
         self.starts
     }
 
+    /// Returns the ID of its process; `None` if it does not run.
+    pub fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Offspring::id)
+    }
+
     pub fn start(&mut self) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("cannot start the replica: {error}");
         let output = self.said.stdio().map_err(cannot)?;
