@@ -122,7 +122,7 @@ pub struct RunArgs {
     pub first: Vec<String>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
-    json: Option<String>,
+    pub json: Option<String>,
 }
 
 /// Flags of `quorate lab missing`.

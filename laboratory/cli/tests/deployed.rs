@@ -1,11 +1,14 @@
 //! `quorate bench --host deployed` on hosts of this machine, with a program that stands in for `ssh`.
 
+use crate::common::disks::{mount_memory, with_own_mounts};
 use crate::common::fake_ssh::{FakeHosts, wait_for_stage};
 use crate::common::*;
 use serde_json::Value;
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
+/// Size of a small file system: less than twice the space at which a replica stops.
+const SMALL_DISK_BYTES: usize = 48 << 20;
 const SHORT: &[&str] = &["--warmup", "500ms", "--duration", "2s", "--json", "-"];
 
 /// Expects that no process and no directory of a run is left on any host.
@@ -91,6 +94,124 @@ fn privileged_hosts_that_die_or_lose_their_replica_are_named_and_the_rest_is_mea
     assert!(result["events"].to_string().contains("host c1 failed: its connection ended"), "{}", result["events"]);
     assert!(result["committed_commands"].as_u64().expect("a count") > 100, "{}", result["committed_commands"]);
     wait_until("no process is left", || hosts.processes(None).is_empty());
+}
+
+/// The runs of one host are on a small file system, which fills up while the clients send.
+#[test]
+#[ignore = "needs root, which may mount file systems"]
+fn privileged_a_host_with_a_full_disk_is_named_and_the_rest_is_measured() {
+    with_own_mounts("deployed-full", |_| {
+        let hosts = FakeHosts::new("deployed-full-disk", 4, 1);
+        let runs = hosts.at("r2/quorate-lab/runs");
+        fs::create_dir(&runs).expect("created");
+        mount_memory(&runs, SMALL_DISK_BYTES as u64);
+        let load = ["--payload", "32768", "--warmup", "500ms", "--duration", "7s", "--json", "-"];
+        let mut child = started(&hosts, &load);
+        wait_for_stage(&mut child, "measure");
+        // Until no byte is free.
+        let filled = fs::write(runs.join("others"), vec![1; SMALL_DISK_BYTES]).expect_err("it does not fit");
+        assert_eq!(filled.raw_os_error(), Some(libc::ENOSPC));
+        let result = result_of(child);
+        let all = result["deployment"]["hosts"].as_array().expect("hosts").iter();
+        let failed: Vec<(&str, &str)> =
+            all.filter_map(|host| Some((host["name"].as_str().expect("a name"), host["failure"].as_str()?))).collect();
+        assert!(matches!(failed[..], [("r2", why)] if why.contains(": disk failure")), "{failed:?}");
+        let warnings = result["warnings"].to_string();
+        assert!(warnings.contains("host r2 failed; the rest was measured"), "{warnings}");
+        assert!(result["committed_commands"].as_u64().expect("a count") > 300, "{}", result["committed_commands"]);
+        wait_until("no process is left", || hosts.processes(None).is_empty());
+    });
+}
+
+/// Where `perf` can sample, each host has call stacks of its own process.
+#[test]
+#[ignore = "needs root, which may sample other processes"]
+fn privileged_profiles_are_collected_from_hosts() {
+    let hosts = FakeHosts::new("deployed-perf", 4, 1);
+    let mut perf = Command::new("perf");
+    perf.args(["record", "--quiet", "--output"]).arg(hosts.at("data")).arg("true");
+    if !perf.output().is_ok_and(|output| output.status.success()) {
+        println!("perf cannot sample here: not tested");
+        return;
+    }
+    let directory = hosts.scratch.path("profiles");
+    let load = ["--rate", "2000", "--warmup", "500ms", "--duration", "2s", "--json", "-", "--perf", &directory];
+    let result = result_of(started(&hosts, &load));
+    assert!(!result["warnings"].to_string().contains("profile"), "{}", result["warnings"]);
+    for (host, thread) in [("r0", "replica"), ("r3", "replica"), ("c0", "clients")] {
+        let stacks = fs::read_to_string(format!("{directory}/{host}.stacks")).expect("it is fetched");
+        assert!(stacks.contains(thread), "{host}: {}", &stacks[..stacks.len().min(500)]);
+        let drawing = fs::read_to_string(format!("{directory}/{host}.svg")).expect("it is drawn");
+        assert!(drawing.contains("<svg"), "{host}");
+    }
+    is_clean(&hosts);
+}
+
+/// A call of `lab run` is killed after its first deployed run; the next one makes the second alone.
+#[test]
+fn deployed_cells_go_on_where_a_killed_call_stopped() {
+    let hosts = FakeHosts::new("deployed-resume", 4, 1);
+    let (file, dir) = (hosts.scratch.path("mine.toml"), hosts.scratch.path("rows"));
+    let experiment = format!(
+        "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"deployed\"]\n[base]\nreplicas = 4\nwarmup = \
+         \"500ms\"\nduration = \"2s\"\nbase_port = {}\n[[axis]]\nkey = \"rate\"\nvalues = [100, 150]\n[repeat]\nmin = \
+         1\nmax = 1\n",
+        hosts.port,
+    );
+    fs::write(&file, experiment).expect("written");
+    let call = || {
+        let mut command = hosts.quorate();
+        command.args(["lab", "run", &file, "--dir", &dir, "--hosts", &hosts.file(), "--json", "-"]);
+        command
+    };
+    let log = hosts.scratch.path("log");
+    let mut first = call();
+    first.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).expect("created"));
+    let mut first = first.spawn().expect("it starts");
+    wait_until("the first run is stored", || fs::read_to_string(&log).expect("it is there").contains("[1/2]"));
+    wait_until("the second run is under way", || !hosts.runs().is_empty());
+    signal(first.id(), libc::SIGKILL);
+    first.wait().expect("it ends");
+    is_clean(&hosts);
+    let output = call().output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 runs are there already") && said.contains("[2/2]"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    let rows = result["rows"].as_array().expect("rows");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["failure"].is_null()), "{rows:?}");
+}
+
+#[test]
+fn fidelity_compares_the_simulator_with_hosts() {
+    let hosts = FakeHosts::new("deployed-fidelity", 4, 1);
+    let (grid, costs) = (hosts.scratch.path("grid.toml"), hosts.scratch.path("costs.toml"));
+    let text_of_grid = format!(
+        "[base]\nreplicas = 4\nrate = 300\nwarmup = \"300ms\"\nduration = \"1s\"\nbase_port = {}\n[quick]\ncells = \
+         [{{ payload = 16 }}]\n[full]\ncells = [{{ payload = 16 }}]\n",
+        hosts.port
+    );
+    fs::write(&grid, text_of_grid).expect("written");
+    fs::write(&costs, include_str!("../../simulator/costs.toml")).expect("written");
+    let mut command = hosts.quorate();
+    command.args(["lab", "fidelity", "--grid", &grid, "--costs", &costs, "--hosts", &hosts.file(), "--json", "-"]);
+    command.args(["--instrument", "real", "--instrument", "deployed", "--network", "loopback"]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    let cells = result["cells"].as_array().expect("cells");
+    let mut instruments: Vec<&str> = cells.iter().filter_map(|cell| cell["instrument"].as_str()).collect();
+    instruments.sort_unstable();
+    assert_eq!(instruments, ["deployed", "real"], "{result}");
+    for cell in cells {
+        assert!(cell["failure"].is_null(), "{cell}");
+        // The rate of the clients, on each instrument.
+        assert!(cell["throughput_ratio"].as_f64().is_some_and(|ratio| (0.5..=2.0).contains(&ratio)), "{cell}");
+    }
+    is_clean(&hosts);
+    let refused = quorate(&["lab", "fidelity", "--instrument", "deployed"]);
+    let said = text(&refused.stderr);
+    assert!(said.contains("`deployed` needs hosts; help: set --hosts FILE.toml"), "{said}");
 }
 
 #[test]

@@ -24,11 +24,18 @@ const LACKING: usize = 1;
 const REGIONS: [usize; ENDS] = [0, 1, 2, 3, 0, 2, 1];
 /// One-way delays between regions in milliseconds, as between Virginia, Ireland, Oregon and Tokyo.
 const DELAYS_MS: [[u64; 4]; 4] = [[1, 34, 29, 73], [34, 1, 62, 104], [29, 62, 1, 49], [73, 104, 49, 1]];
+/// Interface of each namespace.
+const INTERFACE: &str = "quorate0";
+/// Disciplines for the hosts' interfaces. The first one that this kernel has is used.
+const DISCIPLINES: [&str; 3] = ["netem delay 1ms", "tbf rate 50mbit burst 64kb latency 200ms", "pfifo limit 5000"];
+
 /// Hosts with a daemon each, which end with this value.
 struct Hosts {
     scratch: Scratch,
     emulation: Emulation,
     daemons: Vec<Child>,
+    /// Discipline of the hosts' interfaces.
+    qdisc: &'static str,
 }
 
 impl Drop for Hosts {
@@ -61,7 +68,10 @@ impl Hosts {
         }
         // The daemon gives up its privileges in this directory.
         fs::create_dir_all("/run/sshd").expect("root may create it");
-        let mut hosts = Hosts { scratch, emulation, daemons: Vec::new() };
+        let mut hosts = Hosts { scratch, emulation, daemons: Vec::new(), qdisc: "" };
+        let has = |qdisc: &&str| hosts.tc(0, &format!("qdisc add dev lo root {qdisc}")).is_some();
+        hosts.qdisc = DISCIPLINES.into_iter().find(has).expect("each kernel has `pfifo`");
+        println!("the hosts' interfaces get `{}`", hosts.qdisc);
         let digest = digest(env!("CARGO_BIN_EXE_quorate"));
         for host in 0..LABORATORY {
             let bin = hosts.directory(host).join("bin");
@@ -103,11 +113,28 @@ impl Hosts {
         self.emulation.namespace(host).within(connect).expect("the namespace is there").is_ok()
     }
 
+    /// Runs `tc` in the namespace of a host; `None` if it fails.
+    fn tc(&self, host: usize, words: &str) -> Option<String> {
+        let mut command = Command::new("tc");
+        command.args(words.split(' ')).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+        let output = self.emulation.namespace(host).within(|| command.output()).expect("the namespace is there");
+        let output = output.expect("iproute2 is installed");
+        output.status.success().then(|| text(&output.stdout))
+    }
+
+    /// Returns whether the interface of a host has the discipline of a run.
+    fn is_shaped(&self, host: usize) -> bool {
+        let kind = self.qdisc.split(' ').next().expect("a word");
+        let shown = self.tc(host, &format!("qdisc show dev {INTERFACE}")).expect("it is shown");
+        shown.contains(&format!("qdisc {kind} ")) && !shown.contains(&format!("qdisc {kind} 0: "))
+    }
+
     fn text(&self) -> String {
         let path = |name: &str| self.scratch.path(name);
         let mut text = format!(
-            "[defaults]\nuser = \"root\"\ninterface = \"lo\"\noptions = [\"IdentityFile={}\", \
+            "[defaults]\nuser = \"root\"\ninterface = \"{INTERFACE}\"\nqdisc = \"{}\"\noptions = [\"IdentityFile={}\", \
              \"UserKnownHostsFile={}\", \"StrictHostKeyChecking=accept-new\", \"IdentitiesOnly=yes\"]\n",
+            self.qdisc,
             path("user"),
             path("known"),
         );
@@ -145,6 +172,7 @@ impl Hosts {
     fn become_clean(&self) {
         wait_until("no process is left", || self.processes().is_empty());
         wait_until("no directory is left", || self.runs().is_empty());
+        wait_until("no interface is shaped", || !(0..LABORATORY).any(|host| self.is_shaped(host)));
     }
 }
 
@@ -208,12 +236,50 @@ fn privileged_a_host_behind_a_cut_network_is_named_and_cleans_up_by_itself() {
 #[ignore = "needs root and sshd"]
 fn privileged_nothing_is_left_over_ssh_however_a_run_ends() {
     let hosts = Hosts::start("ssh-left", Vec::new());
-    for signal in [libc::SIGINT, libc::SIGKILL] {
+    for number in [libc::SIGINT, libc::SIGKILL] {
         let mut child = hosts.bench(&["--rate", "50", "--duration", "10m"]);
         wait_until("all replicas and clients run", || hosts.processes().len() == REPLICAS + LABORATORY);
-        // SAFETY: sends a signal to a process that this test started and has not waited for.
-        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
+        assert!((0..LABORATORY).all(|host| hosts.is_shaped(host)), "all interfaces have `{}`", hosts.qdisc);
+        signal(child.id(), number);
         child.wait().expect("it ends");
         hosts.become_clean();
     }
+    // All processes of a host are killed at once, the agent among them.
+    let mut child = hosts.bench(&["--rate", "50", "--duration", "10m"]);
+    wait_until("all replicas and clients run", || hosts.processes().len() == REPLICAS + LABORATORY);
+    processes_in(&hosts.directory(2)).into_iter().for_each(|process| signal(process, libc::SIGKILL));
+    wait_until("the host of the killed agent is not shaped", || !hosts.is_shaped(2));
+    signal(child.id(), libc::SIGINT);
+    child.wait().expect("it ends");
+    assert!(hosts.runs().iter().all(|run| run.starts_with(hosts.directory(2))), "{:?}", hosts.runs());
+    // A discipline of somebody else stays.
+    hosts.tc(3, &format!("qdisc add dev {INTERFACE} root pfifo limit 77")).expect("root may set it");
+    let output = hosts.bench(&["--duration", "1s"]).wait_with_output().expect("it ends");
+    let said = text(&output.stderr);
+    assert!(said.contains("host host-3: cannot prepare the run: the interface quorate0 has the queueing"), "{said}");
+    assert!(hosts.tc(3, &format!("qdisc show dev {INTERFACE}")).expect("it is shown").contains("limit 77p"));
+    hosts.tc(3, &format!("qdisc del dev {INTERFACE} root")).expect("root may remove it");
+    // This run has also removed the directory that the killed agent left.
+    hosts.become_clean();
+}
+
+/// Cells run on two hosts; the daemon's connections of one of them end.
+#[test]
+#[ignore = "needs root and sshd"]
+fn privileged_cells_run_over_ssh() {
+    let hosts = Hosts::start("ssh-cells", Vec::new());
+    let file = crate::sweeps::experiment(&hosts.scratch, "", "");
+    let (dir, workers) = (hosts.scratch.path("dir"), hosts.scratch.path("workers.toml"));
+    let text_of_all = hosts.text().replace(&format!("qdisc = \"{}\"\n", hosts.qdisc), "cores = 1\n");
+    let text_of_all = text_of_all.replace("role = \"client\"", "role = \"worker\"");
+    fs::write(&workers, text_of_all).expect("written");
+    let mut command = quorate_heeding_signals();
+    command.args(["lab", "run", &file, "--dir", &dir, "--on", &format!("ssh:{workers}")]);
+    let output = hosts.emulation.namespace(LABORATORY).within(|| command.output()).expect("the namespace is there");
+    let output = output.expect("it runs");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("2 hosts take runs, 2 simulations at a time"), "{said}");
+    assert_eq!(crate::sweeps::missing(&file, &dir), 0);
+    hosts.become_clean();
 }

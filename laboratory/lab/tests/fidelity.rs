@@ -2,8 +2,8 @@
 
 use quorate_lab::calibrate::fit::{Row, Wanted, fit, residual};
 use quorate_lab::calibrate::{self, Extent};
-use quorate_lab::experiments::Profile;
-use quorate_lab::fidelity::{self, Cell, Entry, Fidelity, Figures, GRID, Grid, Observer};
+use quorate_lab::experiments::{Instrument, Profile};
+use quorate_lab::fidelity::{self, Cell, Entry, Fidelity, Figures, GRID, Grid, Observer, Setting};
 use quorate_lab::spec::{BenchSpec, Pacing};
 use quorate_operator::report::Report;
 use quorate_simulator::CostTable;
@@ -63,7 +63,7 @@ fn ratios_are_simulated_over_measured_and_the_worst_come_first() {
     assert_eq!((broken.ratios(), broken.failure.as_deref()), ([None; 4], Some("node: no ports")));
     let cells = vec![near.clone(), fast.clone(), slow.clone(), broken.clone()];
     let result = Fidelity::new(cells, "a table".into(), 2, None);
-    assert_eq!(result.cells, [broken.clone(), slow, fast, near]);
+    assert_eq!(result.cells, [broken.clone(), slow, fast, near.clone()]);
     let table = result.to_table();
     assert!(table.contains("throughput: 2 of 4 cells within 10 %"), "{table}");
     assert!(table.contains("CPU: 2 of 4 cells within 10 %") && table.contains("no ports"), "{table}");
@@ -73,6 +73,10 @@ fn ratios_are_simulated_over_measured_and_the_worst_come_first() {
     assert_eq!(first["spec"]["bundle"], 10);
     assert!(json["cells"][0]["cpu_ratio"].is_null());
     assert_eq!(result.failure(), None);
+    let cells = [Instrument::Real, Instrument::Deployed].map(|own| near.clone().on(own, Some("there".to_owned())));
+    let table = Fidelity::new(cells.to_vec(), "a table".into(), 2, None).to_table();
+    assert!(table.contains("real, p50: 1 of 1 cells") && table.contains("deployed, p50: 1 of 1 cells"), "{table}");
+    assert_eq!((&*cells[0].command, &*cells[1].command), (&*near.command, "there"));
     let none = Fidelity::new(vec![broken], "a table".into(), 2, None);
     assert!(none.failure().expect("nothing was compared").contains("no ports"));
 }
@@ -98,7 +102,7 @@ fn a_cell_runs_on_the_node_and_in_the_simulator() {
     let text = GRID.replace("1500ms", "300ms").replace("500ms", "100ms");
     let entries = Grid::parse(&text, "short").expect("sound").entries(Profile::Quick).expect("possible");
     let mut observer = Counted(Vec::new());
-    let result = fidelity::run(&entries[..1], &CostTable::shipped(), &mut observer);
+    let result = fidelity::run(&entries[..1], &Setting::default(), &CostTable::shipped(), &mut observer);
     assert_eq!(observer.0.len(), 1);
     let cell = &result.cells[0];
     assert_eq!(cell.failure, None);

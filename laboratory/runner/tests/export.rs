@@ -99,11 +99,13 @@ fn every_format_says_where_a_row_comes_from() {
         kernel: "linux 6.1".into(),
         seed: 42,
         command: "quorate sim --seed 42".into(),
+        host: Some("berta".into()),
     };
     let origin = [
         ("build", "0.1.0 commit 123abc"),
         ("machine", "a processor, 2 cores"),
         ("kernel", "linux 6.1"),
+        ("host", "berta"),
         ("costs", "measured here"),
         ("inputs", "aa11"),
         ("seed", "42"),

@@ -94,8 +94,9 @@ impl FakeHosts {
     /// Returns `quorate bench` on these hosts, with default signal handling.
     pub fn bench(&self, arguments: &[&str]) -> Command {
         let mut command = self.quorate();
-        command.args(["bench", "--host", "deployed", "--hosts", &self.file(), "--rate", "200"]).args(arguments);
-        for (flag, value) in [("--base-port", self.port.to_string()), ("--replicas", self.replicas.to_string())] {
+        command.args(["bench", "--host", "deployed", "--hosts", &self.file()]).args(arguments);
+        let (port, replicas) = (self.port.to_string(), self.replicas.to_string());
+        for (flag, value) in [("--rate", "200".to_owned()), ("--base-port", port), ("--replicas", replicas)] {
             if !arguments.contains(&flag) {
                 command.args([flag, &value]);
             }

@@ -21,8 +21,8 @@ mod watched;
 pub use cluster::Cluster;
 pub use command::BenchCommand;
 pub use deployed::{
-    CellEnd, CellOutput, DEPLOYED_AGENT, DeployedHost, DeploymentOptions, Facts, HOST_CHECK, Needs, RemoteFile, STACKS, Ssh,
-    Workers, dry_run, parse_hosts, place_on_hosts, read_hosts, serve_deployed_agent,
+    CellEnd, CellOutput, DEPLOYED_AGENT, DeployedHost, DeploymentOptions, Facts, HOST_CHECK, Needs, RemoteFile, STACKS,
+    Ssh, Workers, dry_run, parse_hosts, place_on_hosts, read_hosts, serve_deployed_agent,
 };
 pub use emulated::{EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;

@@ -2,11 +2,13 @@
 
 use super::grid::Entry;
 use super::stages::{self, StageGap};
+use crate::experiments::Instrument;
 use crate::result::{BenchResult, Machine};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_operator::report::Report;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Largest deviation of each ratio from 1 that meets the target, by figure, on a quiet machine.
 const TARGETS: [f64; FIGURES] = [0.10, 0.10, 0.15, 0.30];
@@ -46,6 +48,8 @@ impl Figures {
 /// missing or 0.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cell {
+    /// Instrument that measured it.
+    pub instrument: Instrument,
     /// Keys of `quorate bench` in which the cells differ.
     pub spec: Map<String, Value>,
     pub throughput_ratio: Option<f64>,
@@ -79,6 +83,7 @@ impl Cell {
             (key.clone(), serde_json::to_value(value).expect("a value of TOML can be written as JSON"))
         });
         Cell {
+            instrument: Instrument::Real,
             spec: spec.collect(),
             throughput_ratio: ratio(0),
             cpu_ratio: ratio(1),
@@ -92,6 +97,15 @@ impl Cell {
             command: entry.spec.command_line(),
             label: entry.label(),
         }
+    }
+
+    /// Returns the cell as measured on another instrument, by this command.
+    pub fn on(mut self, instrument: Instrument, command: Option<String>) -> Cell {
+        if instrument != Instrument::Real {
+            self.label = format!("{instrument}: {}", self.label);
+            self.command = command.unwrap_or(self.command);
+        }
+        Cell { instrument, ..self }
     }
 
     /// Returns the ratios of throughput, CPU time, median and 99th percentile.
@@ -146,10 +160,15 @@ impl Report for Fidelity {
         }
         table.column_iter_mut().take(FIGURES).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
         let mut text = format!("simulated / measured, the worst cells first\n{table}\n");
-        for (at, (name, target)) in NAMES.iter().zip(TARGETS).enumerate() {
-            let ratios: Vec<f64> = self.cells.iter().filter_map(|cell| cell.ratios()[at]).collect();
-            let within = ratios.iter().filter(|ratio| (**ratio - 1.0).abs() <= target).count();
-            text += &format!("{name}: {within} of {} cells within {:.0} %\n", self.cells.len(), target * 100.0);
+        let instruments: BTreeSet<Instrument> = self.cells.iter().map(|cell| cell.instrument).collect();
+        for instrument in &instruments {
+            let cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.instrument == *instrument).collect();
+            let whose = if instruments.len() > 1 { format!("{instrument}, ") } else { String::new() };
+            for (at, (name, target)) in NAMES.iter().zip(TARGETS).enumerate() {
+                let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratios()[at]).collect();
+                let within = ratios.iter().filter(|ratio| (**ratio - 1.0).abs() <= target).count();
+                text += &format!("{whose}{name}: {within} of {} cells within {:.0} %\n", cells.len(), target * 100.0);
+            }
         }
         text += &stages::table(self.cells.iter().map(|cell| cell.stages.as_slice()));
         text += &format!("costs: {}; {} cores", self.costs, self.cores);

@@ -1,5 +1,6 @@
 //! Residuals of the simulator, as written by `quorate lab fidelity --json`.
 
+use quorate_lab::experiments::Instrument;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -24,6 +25,9 @@ pub struct Fidelity {
 /// Ratios of simulated to measured figures.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Residual {
+    /// Instrument that measured it; missing in files of earlier versions, which knew only `real`.
+    #[serde(default)]
+    pub instrument: Option<String>,
     /// Keys of `quorate bench --spec`.
     pub spec: Map<String, Value>,
     pub throughput_ratio: Option<f64>,
@@ -38,7 +42,10 @@ impl Fidelity {
     /// # Errors
     /// If it is not JSON of this form.
     pub fn parse(text: &str) -> Result<Fidelity, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut fidelity: Fidelity = serde_json::from_str(text)?;
+        // Residuals on hosts and in emulated networks say little about simulations of one machine.
+        fidelity.cells.retain(|cell| cell.instrument.as_deref().is_none_or(|own| own == Instrument::Real.name()));
+        Ok(fidelity)
     }
 
     /// Returns the residual of the most similar specification; `None` without specifications.

@@ -11,6 +11,7 @@ use crate::bench::error::BenchError;
 use crate::partial;
 use quorate_types::{Fault, ReplicaId, Status};
 use std::cell::RefCell;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::thread;
@@ -227,7 +228,10 @@ impl Fleet {
             let name = &self.links[done.host].host.name;
             Some(format!("host {name}: a file could not be fetched: {}", done.failure()?))
         };
-        Ok(finished(run_all(jobs, FETCH_TIMEOUT))?.iter().filter_map(failed).collect())
+        let said = finished(run_all(jobs, FETCH_TIMEOUT))?.iter().filter_map(failed).collect();
+        // The messages of the commands, which `said` has. A file that stays does no harm.
+        files.iter().for_each(|(_, _, to)| drop(fs::remove_file(to.with_extension("err"))));
+        Ok(said)
     }
 
     /// Ends the agents, which clean up. Returns the directories that they kept.

@@ -57,7 +57,8 @@ impl Workers {
         for link in &links {
             let Host { directory, cores, .. } = &link.host;
             let (directory, files) = (directory.clone(), Vec::new());
-            let preparation = Preparation { directory, files, cores: *cores, interface: None, qdisc: None, runs_cells: true };
+            let preparation =
+                Preparation { directory, files, cores: *cores, interface: None, qdisc: None, runs_cells: true };
             link.order(Order::Prepare(preparation));
         }
         await_all(&links, "prepare the runs", START_TIMEOUT, |link| link.heard().machine.is_some())?;
