@@ -177,7 +177,7 @@ fn counted(here: Here, dir: &Path) -> Run {
 
 /// Describes everything besides the source on which the instructions of this build depend.
 fn build() -> String {
-    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let profile = if cfg!(debug_assertions) { env!("QUORATE_DEBUG_BUILD") } else { "release" };
     let museum = if IS_BUILT { " with the museum" } else { "" };
     format!("{profile}{museum}, rustc {RUSTC}, {}, {}", library(), vectors())
 }
