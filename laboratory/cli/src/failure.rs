@@ -2,6 +2,7 @@
 
 use quorate_lab::bench::BenchError;
 use quorate_lab::demo::DemoError;
+use quorate_lab::peers::PeerError;
 use quorate_lab::sim::SimError;
 use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
@@ -20,6 +21,7 @@ pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     let is_wrong_call = error.is::<SpecError>()
         || error.is::<MuseumError>()
         || error.is::<Fault>()
+        || matches!(error.downcast_ref(), Some(PeerError::Fault(_)))
         || error.downcast_ref().is_some_and(RunnerError::is_wrong_call)
         || error.downcast_ref().is_some_and(BenchError::is_wrong_call)
         || error.downcast_ref().is_some_and(PageError::is_wrong_call)

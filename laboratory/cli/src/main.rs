@@ -10,6 +10,7 @@ mod live;
 mod model;
 mod museum;
 mod network;
+mod peer;
 mod plan;
 mod replay;
 mod running;
@@ -72,6 +73,9 @@ enum Command {
     /// Run experiments: files with varied parameters, plots and a paper's claims. Judge the claims.
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Measure another system as quorate is measured: build it from its public source, load it, and read its results.
+    #[command(subcommand)]
+    Peer(peer::PeerCommand),
     /// Compute success, replies, messages and latency on a lossy network, from closed forms without running anything.
     Model(ModelArgs),
     /// Compute the hardware that a load needs: cores of an FPGA at link rate, or of a CPU. Runs nothing.
@@ -152,6 +156,7 @@ impl Command {
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
             Command::Lab(command) => command.has_result(),
+            Command::Peer(command) => command.has_result(),
             Command::Model(_)
             | Command::Plan(_)
             | Command::Replay(_)
@@ -174,6 +179,7 @@ fn run(command: Command) -> Outcome {
             Ok(bench::serve_deployed_agent()?)
         }
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
+        Command::Peer(command) => peer::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Model(arguments) => model::run(&arguments),
         Command::Plan(command) => plan::run(&command),

@@ -30,6 +30,7 @@ mod notebook;
 #[cfg(target_os = "linux")]
 mod offspring;
 mod operators;
+mod peer;
 mod plan;
 mod processes;
 mod readme;

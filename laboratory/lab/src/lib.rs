@@ -19,6 +19,7 @@ pub mod model;
 pub mod network;
 pub mod noise;
 mod partial;
+pub mod peers;
 pub mod plan;
 pub mod record;
 pub mod recording;

@@ -13,6 +13,7 @@ mod machines;
 mod misbehaviour;
 mod noise;
 mod pairs;
+mod peers;
 mod recording;
 mod report;
 mod result;

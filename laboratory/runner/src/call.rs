@@ -2,6 +2,7 @@
 
 use crate::flags::{self, Flags};
 use crate::formulas::{self, Formulas};
+use crate::peer::{self, Peer};
 use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_lab::bench::{
@@ -35,6 +36,8 @@ pub enum Call {
     Scenarios(Scenarios),
     /// `quorate model`.
     Formulas(Formulas),
+    /// `quorate peer run`.
+    Peer(Box<Peer>),
 }
 
 /// Expected time of a call without a load duration.
@@ -62,7 +65,7 @@ pub fn known(instrument: Instrument) -> Vec<String> {
     let bench = keys_of_flags().chain(keys_of_reproduction().iter().copied());
     let bench: Vec<String> = bench.filter(|key| !OF_THE_RUNNER.contains(key)).map(str::to_owned).collect();
     match instrument {
-        Instrument::Real => bench,
+        Instrument::Real => [bench, peer::keys()].concat(),
         Instrument::Simulated => [bench, own_keys(&flags_of_sim())].concat(),
         Instrument::Scenarios => scenarios::keys(),
         Instrument::Analytical => formulas::keys(),
@@ -104,10 +107,13 @@ impl Call {
     }
 
     fn of_cluster(plan: &Plan, cell: &Cell, files: Files<'_>) -> Result<Call, Fault> {
+        if let Some(peer) = Peer::of(plan, cell)? {
+            return Ok(Call::Peer(Box::new(peer)));
+        }
         let flags = if cell.instrument == Instrument::Emulated { EMULATION } else { SIM };
         let own = own_keys(&(flags.command)());
         let (mut of_host, mut of_bench, mut switches) = (toml::Table::new(), toml::Table::new(), toml::Table::new());
-        for (key, value) in &cell.specification {
+        for (key, value) in cell.specification.iter().filter(|(key, _)| *key != peer::SYSTEM) {
             let table = match own.contains(key) {
                 true => &mut of_host,
                 false if is_of_reproduction(key) => &mut switches,
@@ -167,6 +173,7 @@ impl Call {
             Call::Deployed(spec, options) => obstacle_on_hosts(spec, options),
             Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle(),
+            Call::Peer(peer) => peer.obstacle(),
         }
     }
 
@@ -237,8 +244,8 @@ impl Call {
         let seed = match &mut call {
             Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
             Call::Scenarios(scenarios) => &mut scenarios.seed,
-            // Formulas have no randomness.
-            Call::Formulas(_) => return call,
+            // Formulas have no randomness, and other systems no seed.
+            Call::Formulas(_) | Call::Peer(_) => return call,
         };
         *seed = seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
         call
@@ -248,7 +255,7 @@ impl Call {
         match self {
             Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => spec.seed,
             Call::Scenarios(scenarios) => scenarios.seed,
-            Call::Formulas(_) => 0,
+            Call::Formulas(_) | Call::Peer(_) => 0,
         }
     }
 
@@ -265,6 +272,7 @@ impl Call {
             }
             Call::Scenarios(scenarios) => scenarios.arguments(),
             Call::Formulas(formulas) => formulas.arguments(),
+            Call::Peer(peer) => peer.arguments(),
         }
     }
 
@@ -286,6 +294,7 @@ impl Call {
             Call::Scenarios(_) => Outcome::Twins(serde_json::from_str(json)?),
             Call::Formulas(formulas) if formulas.is_plan => Outcome::Plan(serde_json::from_str(json)?),
             Call::Formulas(_) => Outcome::Model(serde_json::from_str(json)?),
+            Call::Peer(_) => Outcome::Peer(serde_json::from_str(json)?),
         })
     }
 
@@ -295,6 +304,7 @@ impl Call {
             Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) => {
                 Duration::from(spec.warmup) + Duration::from(spec.duration)
             }
+            Call::Peer(peer) => Duration::from(peer.0.warmup) + Duration::from(peer.0.duration),
             Call::Scenarios(_) => TYPICAL_TIME,
             Call::Formulas(_) => FORMULAS_TIME,
         }

@@ -99,11 +99,14 @@ impl Here {
         let network = match call {
             Call::Bench(_, options) => options.network.as_deref(),
             Call::Sim(_, options) => Some(options.network.as_str()),
-            Call::Deployed(..) | Call::Scenarios(_) | Call::Formulas(_) => None,
+            Call::Deployed(..) | Call::Scenarios(_) | Call::Formulas(_) | Call::Peer(_) => None,
         };
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
         if let Call::Deployed(_, DeploymentOptions { hosts: Some(hosts), .. }) = call {
             inputs.push(Path::new(hosts));
+        }
+        if let Call::Peer(peer) = call {
+            inputs.extend(peer.recipe());
         }
         let places = options.and_then(|options| options.clients_at.as_ref());
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
@@ -114,7 +117,8 @@ impl Here {
             None => (self.machine.clone(), String::new()),
             Some(options) => (VIRTUAL.to_owned(), name_of_costs(options.costs.as_deref())?),
         };
-        Ok(Surroundings { build: self.build.clone(), machine, costs, inputs })
+        let build = if let Call::Peer(peer) = call { peer.build() } else { self.build.clone() };
+        Ok(Surroundings { build, machine, costs, inputs })
     }
 }
 

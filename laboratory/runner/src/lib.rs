@@ -32,6 +32,7 @@ pub mod merge;
 pub mod missing;
 mod options;
 pub mod page;
+pub mod peer;
 mod process;
 mod progress;
 pub mod reference;

@@ -29,6 +29,7 @@ pub use error::BenchError;
 pub use on_hosts::run_deployed;
 pub use processes::Processes;
 pub use progress::{Progress, Watcher};
+pub(crate) use scratch::Directory;
 pub use scratch::Offspring;
 pub use setup::Setup;
 pub use tidy::LOAD_PREFIX;

@@ -65,7 +65,11 @@ pub fn vocabulary() -> Vocabulary {
 impl Run {
     /// Returns the run's figures with their values.
     pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
-        DECLARED.iter().filter_map(|declared| Some((declared.figure, (declared.of)(self)?)))
+        // A peer's recipe names its figures.
+        let of_peer = |figure: Figure| self.peer()?.figures.get(figure.name).copied();
+        DECLARED.iter().filter_map(move |declared| {
+            Some((declared.figure, (declared.of)(self).or_else(|| of_peer(declared.figure))?))
+        })
     }
 
     /// Returns the run's series by name. A second without completions has no latency; a list cannot show the gap, so

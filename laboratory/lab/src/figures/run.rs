@@ -1,6 +1,7 @@
 //! A finished run: the typed result of a command, and the parts that figures need.
 
 use crate::experiments::Outliers;
+use crate::peers::PeerResult;
 use crate::plan::{FpgaAnswer, Plan};
 use crate::result::{Agreement, BenchResult, Latency, RequestFigures};
 use crate::sim::SimResult;
@@ -26,6 +27,8 @@ pub enum Outcome {
     Museum(Box<MuseumResult>),
     Model(Box<Answer>),
     Plan(Plan),
+    /// Of another system.
+    Peer(PeerResult),
 }
 
 /// Result of a finished run, from which figures are computed.
@@ -69,6 +72,10 @@ impl Run {
         if let Outcome::Model(answer) = &self.outcome { Some(answer) } else { None }
     }
 
+    pub(super) fn peer(&self) -> Option<&PeerResult> {
+        if let Outcome::Peer(result) = &self.outcome { Some(result) } else { None }
+    }
+
     pub(super) fn fpga(&self) -> Option<&FpgaAnswer> {
         if let Outcome::Plan(Plan::Fpga(answer)) = &self.outcome { Some(answer) } else { None }
     }
@@ -94,6 +101,7 @@ impl Run {
         let partial = match &self.outcome {
             Outcome::Twins(result) => &result.partial,
             Outcome::Museum(result) => &result.partial,
+            Outcome::Peer(result) => &result.partial,
             _ => &self.bench()?.partial,
         };
         if let Some(partial) = partial {
@@ -114,6 +122,9 @@ impl Run {
 
     /// Returns caveats for readers of the figures.
     pub fn warnings(&self) -> Vec<String> {
+        if let Some(peer) = self.peer() {
+            return peer.warnings.clone();
+        }
         let Some(bench) = self.bench() else { return Vec::new() };
         let bound = "the clients were the bottleneck: the cluster could have done more";
         bench.warnings.iter().cloned().chain(bench.client_bound.then(|| bound.to_owned())).collect()
