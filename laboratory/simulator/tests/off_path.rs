@@ -25,9 +25,6 @@ fn least_share((_, channel): (TransportKind, ChannelKind)) -> f64 {
 const FORGED_PER_S: f64 = 2_000.0;
 /// Commands per second; few enough for DTLS handshakes and links around the world.
 const RATE: f64 = 1_000.0;
-/// The same around the world: with 1,000 per second from the start, even undisturbed links with congestion control,
-/// which begin with small windows, do not keep up in the first seconds.
-const RATE_AROUND_THE_WORLD: f64 = 300.0;
 
 /// An off-path attacker sends these packets to everyone for the whole run.
 fn off_path(packets: Forgery) -> FaultSpec {
@@ -74,7 +71,7 @@ fn honest_ends_are_connected_and_served_beside_every_kind_of_packets_from_off_th
 fn honest_ends_around_the_world_are_connected_beside_all_kinds_at_once() {
     for wire in WIRES {
         let mut spec = around_the_world(wire, ProtocolKind::Jolteon, 0.0);
-        spec.load.mode = LoadMode::Open { rate: RATE_AROUND_THE_WORLD, max_outstanding: 10_000 };
+        spec.load.mode = LoadMode::Open { rate: RATE, max_outstanding: 10_000 };
         (spec.load.warmup, spec.load.duration) = (Duration::from_millis(1500), Duration::from_secs(1));
         let undisturbed = completed(&beside(&spec, Vec::new()));
         assert!(undisturbed > 0, "{wire:?}");

@@ -83,6 +83,9 @@ pub trait Machine: Send {
     /// Notes that the other end is alive: it has sent something to the machine below.
     fn heard(&mut self, _now: Time) {}
 
+    /// Notes the round-trip time that the handshake of the machine below has measured, before [`Machine::start`].
+    fn expect_round_trip(&mut self, _trip: Duration) {}
+
     /// Limits new packets to `bytes` bytes from now on; `None` lifts the limit. Packets that are retransmitted, or that
     /// hold the rest of a frame, may be longer.
     fn shorten(&mut self, _bytes: Option<usize>) {}
@@ -162,14 +165,45 @@ pub struct Stack {
     /// Packets of `above` begin with the prefix of `below`.
     is_prefixed: bool,
     path: PathLimit,
+    handshake: HandshakeTrip,
     is_over: bool,
+}
+
+/// Round-trip time of a handshake. At the dialling end, from its first packet to the first answer. The accepting end
+/// receives repeated packets in between, so it takes the whole handshake, which is one round trip with `plain`.
+#[derive(Default)]
+struct HandshakeTrip {
+    began: Option<Time>,
+    /// Whether the other end's packet came first.
+    accepts: bool,
+    answered: Option<Duration>,
+}
+
+impl HandshakeTrip {
+    fn sent(&mut self, now: Time) {
+        self.began.get_or_insert(now);
+    }
+
+    fn received(&mut self, now: Time) {
+        match self.began {
+            None => self.accepts = true,
+            Some(began) => {
+                self.answered.get_or_insert(now.since(began));
+            }
+        }
+    }
+
+    /// Returns the measurement when the handshake ends.
+    fn end(&self, now: Time) -> Option<Duration> {
+        if self.accepts { self.began.map(|began| now.since(began)) } else { self.answered }
+    }
 }
 
 impl Stack {
     /// Stacks `above` on `below`.
     pub fn new(below: Box<dyn Machine>, above: Box<dyn Machine>) -> Stack {
-        let path = PathLimit::default();
-        Stack { below, above, said: Vec::new(), is_prefixed: false, path, is_over: false }
+        let (path, handshake) = (PathLimit::default(), HandshakeTrip::default());
+        Stack { below, above, said: Vec::new(), is_prefixed: false, path, handshake, is_over: false }
     }
 
     /// Stacks a machine on the channel named by `end`.
@@ -205,7 +239,7 @@ impl Stack {
                         self.below.send_prefixed(now, packet, &mut from_below);
                     }
                     Output::Packet(packet) => self.below.send(now, packet, Lane::Ordinary, &mut from_below),
-                    other => self.tell(other, out),
+                    other => self.tell(now, other, out),
                 }
             }
             for said in std::mem::take(&mut from_below) {
@@ -214,9 +248,12 @@ impl Stack {
                     Output::Established => {
                         let prefix = self.below.prefix();
                         self.is_prefixed = prefix.is_some_and(|prefix| self.above.begin_with(prefix));
+                        if let Some(trip) = self.handshake.end(now) {
+                            self.above.expect_round_trip(trip);
+                        }
                         self.above.start(now, &mut from_above);
                     }
-                    other => self.tell(other, out),
+                    other => self.tell(now, other, out),
                 }
             }
         }
@@ -256,8 +293,11 @@ impl Stack {
         }
     }
 
-    fn tell(&mut self, said: Output, out: &mut Vec<Output>) {
+    fn tell(&mut self, now: Time, said: Output, out: &mut Vec<Output>) {
         if !self.is_over {
+            if matches!(said, Output::Packet(_)) {
+                self.handshake.sent(now);
+            }
             self.is_over = matches!(said, Output::Lost(_));
             out.push(said);
         }
@@ -278,6 +318,7 @@ impl Machine for Stack {
             }
         };
         let Some(packet) = packet else { return };
+        self.handshake.received(now);
         self.run(now, out, |below, _, from_below, _| below.packet(now, packet, from_below));
     }
 

@@ -63,6 +63,11 @@ pub fn chunks(packet: &[u8]) -> impl Iterator<Item = (u8, usize)> {
     })
 }
 
+/// Returns whether a packet has a data chunk.
+pub fn has_data(packet: &[u8]) -> bool {
+    chunks(packet).any(|(kind, _)| kind == KIND_DATA)
+}
+
 /// Sets the bit in the last data chunk, and updates the checksum. Returns false if there is no data chunk.
 pub fn ask(packet: &mut [u8]) -> bool {
     let last = chunks(packet).filter(|(kind, _)| *kind == KIND_DATA).last();

@@ -2,11 +2,13 @@
 
 use super::immediate;
 use super::observer::Observer;
+use super::reordering::Reordering;
 use crate::channels::{Loss, Machine, Output, RemoteIdentity, Repairs, Side};
 use crate::transports::config::WireSettings;
 use crate::transports::framing::FrameBuffer;
 use crate::transports::instants::{REMOTE, instant, time};
 use crate::transports::lanes::{SendLane, take_frames};
+use crate::transports::retransmission::Bounds;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Lane, Time};
 use sctp_proto::{
@@ -29,12 +31,18 @@ const HEADER_BYTES: usize = 12 + 16 + 4;
 /// Bytes that the library ignores when it bundles several chunks into one packet: the header of the last one, and up to
 /// three bytes of padding per chunk. Enough for 16 chunks.
 const BUNDLING_BYTES: usize = 16 + 16 * 3;
-/// Receive window that an end assumes for the other until the first acknowledgement announces it, in bytes.
-const FIRST_WINDOW_BYTES: u32 = 64 << 10;
 /// Bulk bytes passed to the library at once: the most that a later frame waits for.
 const BULK_STEP_BYTES: usize = 16 << 10;
 /// Minimum timeout of the profile `auto`, in milliseconds: the library counts whole milliseconds, and has no margin.
 const AUTO_RTO_MIN_MS: u64 = 5;
+/// On a long path the minimum is this plus 1 1/8 of the round trip that the channel's handshake measured. A timeout
+/// shorter than a round trip reduces the congestion window to one packet.
+const ROUND_TRIP_MARGIN: u32 = 8;
+/// A path counts as long from this round trip on. A shorter one may be the first wait of a handshake whose packet was
+/// lost on a short path (50 ms).
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(80);
+/// Limit of that minimum, in milliseconds: a handshake of several round trips, or with losses, measures too much.
+const MAX_AUTO_RTO_MIN_MS: u64 = 500;
 /// Verification tags of the dialling and the accepting end. They need not be secret, since the channel below proves the
 /// sender.
 const TAGS: [u32; 2] = [1, 2];
@@ -61,8 +69,11 @@ fn init(tag: u32, window_bytes: u32) -> Bytes {
 /// One end of an SCTP association.
 pub struct SctpMachine {
     endpoint: Endpoint,
-    /// Present until the channel below is established.
-    client: Option<ClientConfig>,
+    /// INIT chunks of the two ends; present until the channel below is established.
+    inits: Option<[Bytes; 2]>,
+    bounds: Bounds,
+    /// Round-trip time of the handshake of the channel below, on a long path.
+    expected: Option<Duration>,
     association: Option<(AssociationHandle, Association)>,
     /// Maximum bytes of a message, so that it fits in a packet.
     message_bytes: usize,
@@ -84,6 +95,7 @@ pub struct SctpMachine {
     ordinary_in: FrameBuffer,
     bulk_in: FrameBuffer,
     observer: Observer,
+    reordering: Reordering,
     due: Option<Time>,
     is_over: bool,
 }
@@ -95,25 +107,20 @@ impl SctpMachine {
         let (bounds, window) = (settings.retransmission.bounds(), settings.retransmission.window_bytes);
         let window_bytes = u32::try_from(window).unwrap_or(u32::MAX);
         let message_bytes = mtu_budget - HEADER_BYTES - BUNDLING_BYTES;
-        let transport = TransportConfig::default()
-            .with_max_receive_buffer_size(window_bytes)
-            .with_max_num_outbound_streams(STREAMS)
-            .with_max_num_inbound_streams(STREAMS)
-            .with_max_data_retransmits(None)
-            .with_rto_initial_ms(bounds.rto_initial_ms)
-            .with_rto_min_ms(bounds.rto_min_ms.unwrap_or(AUTO_RTO_MIN_MS).max(1))
-            .with_rto_max_ms(bounds.rto_max_ms);
         let [mine, theirs] = match side {
             Side::Initiator { .. } => TAGS,
             Side::Responder => [TAGS[1], TAGS[0]],
         };
-        let mut client = ClientConfig::new().with_snap(init(mine, window_bytes), init(theirs, FIRST_WINDOW_BYTES));
-        client.transport = Arc::new(transport);
+        // The other end's window is unknown until its first acknowledgement. Only the congestion window counts until
+        // then, whose slow start ends at the assumed window.
+        let inits = [init(mine, window_bytes), init(theirs, window_bytes)];
         let mut endpoint = EndpointConfig::new();
         endpoint.max_payload_size(u32::try_from(message_bytes).expect("a packet is shorter than 64 KiB"));
         SctpMachine {
             endpoint: Endpoint::new(Arc::new(endpoint), None),
-            client: Some(client),
+            inits: Some(inits),
+            bounds,
+            expected: None,
             association: None,
             message_bytes,
             short_message_bytes: None,
@@ -129,6 +136,7 @@ impl SctpMachine {
             ordinary_in: FrameBuffer::new(),
             bulk_in: FrameBuffer::new(),
             observer: Observer::new(bounds),
+            reordering: Reordering::new(FIRST_NUMBER),
             due: None,
             is_over: false,
         }
@@ -165,8 +173,27 @@ impl SctpMachine {
         self.silence.max(2 * self.keepalive)
     }
 
+    fn settings_of_library(&self) -> TransportConfig {
+        let least = self.expected.map_or(0, |trip| (trip + trip / ROUND_TRIP_MARGIN).as_millis() as u64);
+        let least = (AUTO_RTO_MIN_MS + least).min(MAX_AUTO_RTO_MIN_MS);
+        let (initial, least) = match self.bounds.rto_min_ms {
+            Some(least) => (self.bounds.rto_initial_ms, least.max(1)),
+            None => (self.bounds.rto_initial_ms.max(least), least),
+        };
+        TransportConfig::default()
+            .with_max_receive_buffer_size(u32::try_from(self.window_bytes).unwrap_or(u32::MAX))
+            .with_max_num_outbound_streams(STREAMS)
+            .with_max_num_inbound_streams(STREAMS)
+            .with_max_data_retransmits(None)
+            .with_rto_initial_ms(initial)
+            .with_rto_min_ms(least)
+            .with_rto_max_ms(self.bounds.rto_max_ms.max(least))
+    }
+
     fn begin(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
-        let Some(client) = self.client.take() else { return Ok(()) };
+        let Some([mine, theirs]) = self.inits.take() else { return Ok(()) };
+        let mut client = ClientConfig::new().with_snap(mine, theirs);
+        client.transport = Arc::new(self.settings_of_library());
         let begun = self.endpoint.connect(client, REMOTE);
         let (handle, mut association) = begun.map_err(|_| Loss::Violation("its first numbers do not fit"))?;
         for stream in [ORDINARY, BULK, LIFE] {
@@ -181,16 +208,24 @@ impl SctpMachine {
     }
 
     fn on_packet(&mut self, now: Time, packet: Bytes) {
-        self.heard = now;
         if self.association.is_none() {
             return;
         }
-        self.observer.received(now, &packet);
         let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet);
         if let (Some((_, DatagramEvent::AssociationEvent(event))), Some((_, association))) =
             (event, &mut self.association)
         {
             association.handle_event(event);
+        }
+    }
+
+    /// Passes packets to the library, each in a step of its own, so that each is acknowledged.
+    fn take_ready(&mut self, now: Time, ready: Vec<Bytes>, out: &mut Vec<Output>) {
+        for packet in ready {
+            self.step(now, out, |machine, _| {
+                machine.on_packet(now, packet);
+                Ok(())
+            });
         }
     }
 
@@ -249,7 +284,8 @@ impl SctpMachine {
             self.held += message.len();
             self.give(ORDINARY, &message)?;
         }
-        let mut last = self.transmit(now, out);
+        let burst = out.len();
+        self.transmit(now, out);
         self.count_held();
         if self.full_at.is_some_and(|full| self.held < full) {
             self.full_at = None;
@@ -263,7 +299,7 @@ impl SctpMachine {
                 self.give(BULK, &message)?;
             }
             let from = out.len();
-            last = self.transmit(now, out).or(last);
+            self.transmit(now, out);
             let packets = out[from..].iter().filter_map(|said| match said {
                 Output::Packet(packet) => Some(packet.len()),
                 _ => None,
@@ -274,21 +310,18 @@ impl SctpMachine {
                 self.full_at = Some(self.held);
             }
         }
-        ask_for_acknowledgement(out, last);
+        ask_for_acknowledgement(&mut out[burst..]);
         Ok(())
     }
 
-    /// Sends the library's packets. Returns the index of the last one among the outputs.
-    fn transmit(&mut self, now: Time, out: &mut Vec<Output>) -> Option<usize> {
-        let (_, association) = self.association.as_mut()?;
-        let mut last = None;
+    /// Sends the library's packets.
+    fn transmit(&mut self, now: Time, out: &mut Vec<Output>) {
+        let Some((_, association)) = &mut self.association else { return };
         while let Some(made) = association.poll_transmit(instant(now)) {
             let Payload::RawEncode(packets) = made.payload else { break };
             packets.iter().for_each(|packet| self.observer.sent(now, packet));
             out.extend(packets.into_iter().map(Output::Packet));
-            last = Some(out.len() - 1);
         }
-        last
     }
 
     fn on_timer(&mut self, now: Time) -> Result<(), Loss> {
@@ -306,9 +339,14 @@ impl SctpMachine {
     }
 }
 
-/// Requests an acknowledgement in the last packet of a burst.
-fn ask_for_acknowledgement(out: &mut [Output], last: Option<usize>) {
-    if let Some(Output::Packet(packet)) = last.map(|at| &mut out[at]) {
+/// Requests an acknowledgement in the last packet with data of a burst. The library appends its own acknowledgements in
+/// packets without data.
+fn ask_for_acknowledgement(burst: &mut [Output]) {
+    let mut packets = burst.iter_mut().rev().filter_map(|said| match said {
+        Output::Packet(packet) => Some(packet),
+        _ => None,
+    });
+    if let Some(packet) = packets.find(|packet| immediate::has_data(packet)) {
         let mut bytes = BytesMut::from(std::mem::take(packet));
         immediate::ask(&mut bytes);
         *packet = bytes.freeze();
@@ -321,10 +359,12 @@ impl Machine for SctpMachine {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        self.step(now, out, |machine, _| {
-            machine.on_packet(now, packet);
-            Ok(())
-        });
+        self.heard = now;
+        self.observer.received(now, &packet);
+        // An end that sends little may never have measured the path itself.
+        let round_trip = self.observer.round_trip().or(self.expected);
+        let ready = self.reordering.take(now, packet, round_trip);
+        self.take_ready(now, ready, out);
     }
 
     fn send(&mut self, _now: Time, frame: Bytes, lane: Lane, _out: &mut Vec<Output>) {
@@ -340,15 +380,21 @@ impl Machine for SctpMachine {
     }
 
     fn due(&self) -> Option<Time> {
-        self.due
+        [self.due, self.reordering.due()].into_iter().flatten().min().filter(|_| !self.is_over)
     }
 
     fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        let ready = self.reordering.expired(now);
+        self.take_ready(now, ready, out);
         self.step(now, out, |machine, _| machine.on_timer(now));
     }
 
     fn heard(&mut self, now: Time) {
         self.heard = now;
+    }
+
+    fn expect_round_trip(&mut self, trip: Duration) {
+        self.expected = Some(trip).filter(|trip| *trip >= LONG_ROUND_TRIP);
     }
 
     fn shorten(&mut self, bytes: Option<usize>) {

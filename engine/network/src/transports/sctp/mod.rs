@@ -10,10 +10,13 @@
 //! **Acknowledgements.** The library always delays them by 200 ms; with a shorter timeout, each lone packet would be
 //! sent twice. So the sender sets the bit of RFC 7053 in the last packet of each burst, which makes the receiver
 //! acknowledge it at once (ADR 067).
+//!
+//! **Reordering.** A packet that overtook others waits for them briefly, so that the sender does not take them for lost.
 
 mod immediate;
 mod machine;
 mod observer;
+mod reordering;
 
 use crate::channels::Carriage;
 use crate::transports::carrier::{AboveChannel, TransportProfile};

@@ -78,11 +78,11 @@ fn acknowledges(packet: &[u8], at: usize, number: u32) -> bool {
 }
 
 /// Returns whether one TSN follows another, in serial number arithmetic (RFC 1982).
-fn is_after(number: u32, other: u32) -> bool {
+pub fn is_after(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() > 0
 }
 
-fn number_at(packet: &[u8], at: usize) -> Option<u32> {
+pub fn number_at(packet: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(packet.get(at..at + 4)?.try_into().expect("four bytes")))
 }
 
