@@ -197,26 +197,18 @@ fn an_encoding_by_hand_says_why() {
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("impl")) {
             if line.contains(" Wire for ") {
-                let comment = lines[..at].iter().rev().take_while(|line| line.starts_with("///"));
-                let says_why = comment.into_iter().any(|line| line.starts_with("/// By hand"));
-                assert!(says_why, "{}:{}: declare it with `wire!`, or say why not", path.display(), at + 1);
+                let mut comment = lines[..at].iter().rev().take_while(|line| line.starts_with("///"));
+                assert!(
+                    comment.any(|line| line.starts_with("/// By hand")),
+                    "{}:{}: declare it with `wire!`, or say why not",
+                    path.display(),
+                    at + 1
+                );
                 by_hand += 1;
             }
         }
     }
     assert!(by_hand > 0, "the test detects them");
-}
-
-/// rustfmt leaves long comments, strings and macros as they are.
-#[test]
-fn no_source_has_a_line_of_more_than_120_columns() {
-    for (path, text) in sources("engine").into_iter().chain(sources("laboratory")) {
-        // Tests quote files, whose lines may be longer.
-        if path.components().any(|part| part.as_os_str() == "src") {
-            let long = text.lines().position(|line| line.chars().count() > 120);
-            assert_eq!(long.map(|at| at + 1), None, "{} has a long line", path.display());
-        }
-    }
 }
 
 /// Checks that the rules' files do not mention the museum's bugs.
