@@ -263,7 +263,7 @@ fn privileged_nothing_is_left_over_ssh_however_a_run_ends() {
     hosts.become_clean();
 }
 
-/// Cells run on two hosts; the daemon's connections of one of them end.
+/// Cells of an experiment run on two hosts, one at a time on each.
 #[test]
 #[ignore = "needs root and sshd"]
 fn privileged_cells_run_over_ssh() {
