@@ -190,6 +190,7 @@ impl Call {
             Call::Deployed(..) => Some("a deployment takes all hosts at once; use --hosts without --on ssh".to_owned()),
             Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle().or_else(|| workers.difference()),
+            Call::Peer(_) => Some("hosts have no source of other systems; run it without --on ssh".to_owned()),
         }
     }
 
@@ -215,7 +216,8 @@ impl Call {
                     visit_text(path);
                 }
             }
-            Call::Scenarios(_) | Call::Formulas(_) => {}
+            Call::Peer(peer) if peer.0.is_file() => visit_text(&mut peer.0.system),
+            Call::Scenarios(_) | Call::Formulas(_) | Call::Peer(_) => {}
         }
         if let Call::Bench(spec, _) | Call::Deployed(spec, _) | Call::Sim(spec, _) = self
             && let WorkloadKind::File(path) = &mut spec.workload
