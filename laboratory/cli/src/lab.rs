@@ -3,31 +3,25 @@
 use crate::Outcome;
 use crate::fidelity::{self, FidelityArgs};
 use crate::network;
-use crate::running::COMMIT;
-use crate::sweep::{self, MergeArgs};
+use crate::selection::{Selection, chosen, deliver_with, of_selection};
+use crate::sweep::{self, MergeArgs, RunArgs};
 use crate::versus::{self, InstructionsArgs, VersusArgs};
 use clap::{Args, Subcommand};
-use quorate_lab::bench;
-use quorate_lab::experiments::{Instrument, Plan, Profile, Row};
+use quorate_lab::experiments::{Plan, Profile, Row};
 use quorate_lab::input;
 use quorate_lab::network::NetworkArgs;
 use quorate_lab::spec::choice;
-use quorate_node::interrupt;
 use quorate_operator::failure::cannot_use;
-use quorate_operator::output::{self, Form, Outputs};
+use quorate_operator::output::{self, Outputs};
 use quorate_runner::artefact::{self, About};
-use quorate_runner::backend::Backend;
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
-use quorate_runner::here::calibrated;
-use quorate_runner::judged::{Judged, Verdicts};
+use quorate_runner::judged::Judged;
 use quorate_runner::missing::Inventory;
 use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Columns, Fidelity, Finding};
-use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
-use quorate_runner::until::Until;
-use quorate_runner::{Here, Run, Source, Store, bibtex, catalogue, report};
+use quorate_runner::{Store, bibtex, catalogue, report};
 use quorate_types::Fault;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -74,55 +68,6 @@ pub struct ListArgs {
     /// Write the list as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
-}
-
-/// Flags that choose runs and their directory.
-#[derive(Args)]
-pub struct Selection {
-    /// Experiments to run: a file, PAPER/ID or PAPER as listed by `quorate lab list`, or all.
-    #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
-    pub experiment: String,
-    /// Extent: quick takes about a minute on two cores, full has the parameters of the paper.
-    #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
-    profile: Profile,
-    /// Run only on this instrument; may be repeated [default: the experiment's].
-    #[arg(long, value_parser = choice::<Instrument>())]
-    instrument: Vec<Instrument>,
-    /// Directory of the results.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    pub dir: PathBuf,
-    /// Seed of the first repetition of each cell; later repetitions increment it [default: the experiment's].
-    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    seed: Option<u64>,
-    /// Cost table of the simulator, written by `quorate calibrate` [default: costs.toml in DIR or here, otherwise the
-    /// shipped table].
-    #[arg(long, value_name = "FILE|none")]
-    pub costs: Option<String>,
-    /// Machines for the cells of the instrument `deployed`: a file as described in docs/HOSTS.md.
-    #[arg(long, value_name = "FILE.toml")]
-    hosts: Option<String>,
-}
-
-/// Flags of `quorate lab run`.
-#[derive(Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub selection: Selection,
-    /// Where the runs take place. local: here, K simulations at a time [default: local with one for each core]. shared:
-    /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
-    /// no other has taken. ssh: on the hosts of a file (docs/HOSTS.md). slurm: N processes that share DIR, as an array of
-    /// jobs. kubernetes: manifests of a Job with N such pods.
-    #[arg(long, value_name = "local:K|shared[:K]|ssh:FILE|slurm:N|kubernetes:N")]
-    pub on: Option<Backend>,
-    /// Begin no run after this time: 45m, 8h, 18:30 or "2026-12-24 06:00". Runs in progress are completed.
-    #[arg(long, value_name = "TIME|DURATION")]
-    pub until: Option<Until>,
-    /// Run these first: `claims`, the cells that claims are judged on, or PAPER/ID or PAPER; may be repeated.
-    #[arg(long, value_name = "claims|PAPER/ID|PAPER")]
-    pub first: Vec<String>,
-    /// Write rows and claims as JSON to this file; - is standard output.
-    #[arg(long, value_name = "PATH")]
-    pub json: Option<String>,
 }
 
 /// Flags of `quorate lab missing`.
@@ -281,61 +226,6 @@ fn missing(arguments: &MissingArgs) -> Outcome {
     let experiments = chosen.iter().map(|source| run.missing(source)).collect::<Result<Vec<_>, _>>()?;
     outputs.show(&Inventory { experiments: &experiments }, &[])?;
     Ok(())
-}
-
-pub fn of_selection(selection: &Selection) -> Result<Run, Box<dyn std::error::Error>> {
-    if let Some(hosts) = &selection.hosts {
-        bench::read_hosts(Path::new(hosts))?;
-    }
-    let costs = selection.costs.clone().or_else(|| calibrated(&selection.dir));
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
-    Ok(Run {
-        here: Here { hosts: selection.hosts.clone(), ..Here::new(program, COMMIT, costs)? },
-        store: Store::at(&selection.dir),
-        profile: selection.profile,
-        instruments: (!selection.instrument.is_empty()).then(|| selection.instrument.clone()),
-        seed: selection.seed,
-        slots: Backend::default().slots(),
-        workers: None,
-        until: None,
-        only_claims: false,
-        shared: false,
-        counts_instructions: false,
-    })
-}
-
-/// Returns the experiments that run on one of the chosen instruments. An experiment that was named alone must be among
-/// them.
-pub fn chosen(arguments: &Selection) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
-    let found = catalogue::find(&arguments.experiment)?;
-    let is_single = found.len() == 1;
-    let mut chosen = Vec::new();
-    for (source, experiment) in found {
-        let own = match experiment.plan(arguments.profile, None) {
-            Ok(plan) if arguments.instrument.is_empty() => plan.instruments,
-            _ => arguments.instrument.clone(),
-        };
-        let has = |instrument: &Instrument| experiment.instruments.contains(instrument);
-        if !is_single && !own.iter().all(has) {
-            output::report(&format!("{} does not run on this instrument: skipped", experiment.name()));
-        } else {
-            chosen.push(source);
-        }
-    }
-    if chosen.is_empty() { Err(nothing_to_run(&arguments.experiment).into()) } else { Ok(chosen) }
-}
-
-/// Writes results. Returns an error if no run succeeded, or one is missing.
-pub fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
-    deliver_with(outputs, judged, &[])
-}
-
-/// Like [`deliver`], with further formats.
-fn deliver_with(outputs: Outputs, judged: &[Judged], others: &[Form<'_>]) -> Outcome {
-    outputs.show(&Verdicts(judged), others)?;
-    let partial = judged.iter().find_map(|own| own.partial.as_deref());
-    // After a signal to this program, the exit status reports it.
-    partial.filter(|_| interrupt::requested().is_none()).map_or(Ok(()), |partial| Err(partial.into()))
 }
 
 fn judge_again(arguments: &ReportArgs) -> Outcome {

@@ -14,6 +14,7 @@ mod peer;
 mod plan;
 mod replay;
 mod running;
+mod selection;
 mod sweep;
 mod testnet;
 mod torture;

@@ -1,9 +1,9 @@
 //! `quorate lab run` and `quorate lab merge`: where, in which order and until when the cells of experiments run.
 
 use crate::Outcome;
-use crate::lab::{RunArgs, chosen, deliver, of_selection};
 use crate::live;
 use crate::running::{Live, shown};
+use crate::selection::{Selection, chosen, deliver, of_selection};
 use clap::Args;
 use quorate_lab::bench::Workers;
 use quorate_node::interrupt;
@@ -13,6 +13,7 @@ use quorate_runner::here::name_of_machine;
 use quorate_runner::judged::Judged;
 use quorate_runner::merge::merge as merge_rows;
 use quorate_runner::store::DEFAULT_DIR;
+use quorate_runner::until::Until;
 use quorate_runner::{Here, Left, Run, Source, Store, catalogue, kubernetes, slurm};
 use quorate_types::Fault;
 use quorate_types::text::quote;
@@ -25,6 +26,28 @@ use std::time::{Duration, Instant};
 /// Value of `--first` that means the cells of claims.
 const CLAIMS: &str = "claims";
 const UNTIL: &str = "--until";
+
+/// Flags of `quorate lab run`.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Where the runs take place. local: here, K simulations at a time [default: local with one for each core]. shared:
+    /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
+    /// no other has taken. ssh: on the hosts of a file (docs/HOSTS.md). slurm: N processes that share DIR, as an array of
+    /// jobs. kubernetes: manifests of a Job with N such pods.
+    #[arg(long, value_name = "local:K|shared[:K]|ssh:FILE|slurm:N|kubernetes:N")]
+    on: Option<Backend>,
+    /// Begin no run after this time: 45m, 8h, 18:30 or "2026-12-24 06:00". Runs in progress are completed.
+    #[arg(long, value_name = "TIME|DURATION")]
+    until: Option<Until>,
+    /// Run these first: `claims`, the cells that claims are judged on, or PAPER/ID or PAPER; may be repeated.
+    #[arg(long, value_name = "claims|PAPER/ID|PAPER")]
+    first: Vec<String>,
+    /// Write rows and claims as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
 
 /// Flags of `quorate lab merge`.
 #[derive(Args)]

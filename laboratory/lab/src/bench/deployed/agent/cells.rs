@@ -1,7 +1,7 @@
 //! Cells of experiments that an agent runs, each as a process.
 
 use super::super::protocol::{CellCall, CellOutput, RemoteFile};
-use super::write_files;
+use super::files::write_files;
 use crate::bench::scratch::Offspring;
 use crate::noise::Meter;
 use std::io::Read;

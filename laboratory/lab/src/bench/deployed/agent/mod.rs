@@ -2,13 +2,14 @@
 
 mod cells;
 mod clients;
+mod files;
 mod profile;
 mod replica;
 mod shape;
 
 pub use replica::{HOME as REPLICA_HOME, RECORDING};
 
-use super::protocol::{BEAT_INTERVAL, Notice, Order, Preparation, RemoteFile, SILENCE_LIMIT, Traffic};
+use super::protocol::{BEAT_INTERVAL, Notice, Order, Preparation, SILENCE_LIMIT, Traffic};
 use crate::affinity::Pinned;
 use crate::bench::emulated::emulation_obstacle;
 use crate::bench::scratch::Directory;
@@ -16,9 +17,8 @@ use crate::partial;
 use crate::result::Machine;
 use cells::Cells;
 use clients::Clients;
+use files::write_files;
 use profile::Profile;
-use quorate_node::private;
-use quorate_types::digest::decode_hex;
 use replica::Replica;
 use shape::Shape;
 use std::fs;
@@ -269,19 +269,6 @@ impl Agent {
         };
         say(&Notice::Gone { kept })
     }
-}
-
-/// Writes files of a run below its directory.
-fn write_files(directory: &Path, files: &[RemoteFile]) -> Result<(), String> {
-    let cannot = |path: &Path, error: io::Error| format!("cannot write {}: {error}", path.display());
-    for file in files {
-        let path = directory.join(&file.path);
-        let bytes = decode_hex(&file.hex).ok_or_else(|| format!("{} is not in hexadecimal", file.path))?;
-        let parent = path.parent().unwrap_or(directory);
-        private::create_directories(parent).map_err(|error| cannot(parent, error))?;
-        private::write(&path, &bytes).map_err(|error| cannot(&path, error))?;
-    }
-    Ok(())
 }
 
 /// Sends a notice. An error means that the laboratory is gone.
