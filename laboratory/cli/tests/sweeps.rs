@@ -111,9 +111,12 @@ fn children(hosts: &FakeHosts, host: &str) -> Vec<u32> {
     hosts.processes(Some(host)).into_iter().filter(runs).collect()
 }
 
+/// Returns the agent of a host that runs a cell: the cell's parent. Its directory would be visible to root only.
 fn agent(hosts: &FakeHosts, host: &str) -> Option<u32> {
-    let is_agent = |process: &u32| words(*process).get(1).is_some_and(|word| word == "deployed-agent");
-    hosts.processes(Some(host)).into_iter().find(is_agent)
+    let cell = *children(hosts, host).first()?;
+    let stat = fs::read_to_string(format!("/proc/{cell}/stat")).ok()?;
+    let parent: u32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    Some(parent).filter(|parent| words(*parent).get(1).is_some_and(|word| word == "deployed-agent"))
 }
 
 fn words(process: u32) -> Vec<String> {
