@@ -12,7 +12,8 @@ use crate::testnet::Program;
 use crate::{Outcome, inspect};
 use clap::Subcommand;
 
-// No doc comment: it would replace the description of the program that flattens these commands.
+// As a doc comment, it would replace the description of the program that flattens these commands.
+#[cfg_attr(doc, doc = "Operators' commands that both programs have.")]
 #[derive(Subcommand)]
 pub enum ClusterCommand {
     /// Inspect the directory of a running or stopped replica: its signed statements and the integrity of its journal.

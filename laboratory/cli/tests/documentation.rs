@@ -382,8 +382,9 @@ fn undocumented(name: &str, source: &str) -> Vec<Finding> {
     };
     // Multi-line attributes may be in between.
     let ends = |line: &&&str| line.is_empty() || line.ends_with(['}', ';', '{']);
-    let is_documented =
-        |at: usize| lines[..at].iter().rev().take_while(|line| !ends(line)).any(|line| line.starts_with("///"));
+    // The derived commands of `clap` take a doc comment for a description, but not this attribute.
+    let is_doc = |line: &&str| line.starts_with("///") || line.starts_with("#[cfg_attr(doc, doc = ");
+    let is_documented = |at: usize| lines[..at].iter().rev().take_while(|line| !ends(line)).any(is_doc);
     let missing = (0..lines.len()).filter(|at| is_item(lines[*at]) && !lines[*at].contains('$') && !is_documented(*at));
     missing.map(|at| format!("{name}:{}: {}", at + 1, lines[at])).collect()
 }
