@@ -18,7 +18,10 @@ fn main() {
     // Incremental compilation divides a crate into more units, which inline less.
     println!("cargo::rerun-if-env-changed=CARGO_INCREMENTAL");
     let is_off = std::env::var("CARGO_INCREMENTAL").is_ok_and(|value| value == "0");
-    println!("cargo::rustc-env=QUORATE_DEBUG_BUILD={}", if is_off { "debug" } else { "debug, incremental" });
+    println!(
+        "cargo::rustc-env=QUORATE_DEBUG_BUILD={}",
+        if is_off { "debug, not incremental" } else { "debug, incremental" }
+    );
     println!("cargo::rustc-env=QUORATE_COMMIT={}", commit.unwrap_or_else(|| "unknown".to_owned()));
 }
 

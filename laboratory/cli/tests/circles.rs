@@ -333,6 +333,7 @@ const LAYERS: [Layers; 5] = [
             "twins",
             "sim",
             "bench",
+            "peers",
             "figures",
             "replay",
             "fidelity",

@@ -16,7 +16,9 @@ const QUORATE: &str = "quorate";
 const PEER: Flags = Flags { command: flags_of_peer, help: "see `quorate peer run --help`" };
 
 fn flags_of_peer() -> Command {
-    PeerLoad::augment_args(Command::new("peer").no_binary_name(true))
+    let flags = PeerLoad::augment_args(Command::new("peer").no_binary_name(true));
+    // Each key is checked alone, too.
+    flags.mut_arg(SYSTEM, |system| system.required(false))
 }
 
 /// A call of `quorate peer run`.

@@ -107,10 +107,12 @@ pub fn run(recipe: &Recipe, load: &PeerLoad, source: &Path) -> Result<PeerResult
     let logs = Directory::new().map_err(|(_, error)| failed(error))?;
     tree::adopt().map_err(failed)?;
     let window = measure(recipe, load, source, logs.path());
+    // Processes that are ended say so.
+    let end = last_words(logs.path());
     tree::end();
     let Some((spent, took)) = window.map_err(|error| match error {
         Stopped::Io(error) => failed(error),
-        Stopped::Peer(what) => PeerError::Peer { system: load.system.clone(), what, end: last_words(logs.path()) },
+        Stopped::Peer(what) => PeerError::Peer { system: load.system.clone(), what, end },
     })?
     else {
         result.partial = partial(|| "before its window was measured".to_owned());
