@@ -166,7 +166,7 @@ min = 1
     command.args(["lab", "run", &file, "--dir", &dir, "--json", "-"]).env("QUORATE_PEERS", &sources);
     let output = command.output().expect("the binary runs");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    let rows = result["experiments"][0]["rows"].as_array().expect("there are rows").clone();
+    let rows = result["rows"].as_array().expect("there are rows").clone();
     let row = |at: &str| rows.iter().find(|row| row["cell"]["row"] == at).unwrap_or_else(|| panic!("{at}: {result}"));
     for at in ["here", "peer"] {
         let figure = |name: &str| row(at)["figures"][name].as_f64().unwrap_or_default();

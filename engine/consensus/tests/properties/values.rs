@@ -155,8 +155,9 @@ pub fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => (digest(), number(), any::<u16>())
             .prop_map(|(digest, above, most)| Envelope::FetchBlocks { digest, above: Height(above), most }),
         1 => collection::vec(block(), 0..4).prop_map(Envelope::Blocks),
-        1 => (collection::vec(digest(), 0..9), number())
-            .prop_map(|(digests, above)| Envelope::FetchBundles { digests, above: Height(above) }),
+        1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| {
+            number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })
+        }),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Spread),
