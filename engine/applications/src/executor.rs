@@ -83,8 +83,8 @@ impl Executor {
         let (name, supported) = (application.name(), application.supported_level());
         assert!(
             supported <= MAX_APPLICATION_LEVEL,
-            "{name} supports feature level {supported}, but levels above {MAX_APPLICATION_LEVEL} are the engine's; help: \
-             number its levels from 1 on"
+            "{name} supports feature level {supported}, but levels above {MAX_APPLICATION_LEVEL} are the engine's; \
+             help: number its levels from 1 on"
         );
         let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
         hasher.update(&epoch.0.0);

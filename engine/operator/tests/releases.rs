@@ -290,7 +290,8 @@ fn releases_of_all_formats_are_kept() {
     }
     panic!(
         "no files of today's formats are kept: {:?}, but {}; help: keep a reader of the old formats, then write \
-         today's files with QUORATE_GOLDEN=write cargo test -p quorate-operator --test tests releases (docs/UPGRADING.md)",
+         today's files with QUORATE_GOLDEN=write cargo test -p quorate-operator --test tests releases \
+         (docs/UPGRADING.md)",
         newest,
         formats()
     );

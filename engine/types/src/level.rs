@@ -31,8 +31,8 @@ use std::fmt;
 pub const SYSTEM_SEQUENCE: u64 = 0;
 
 /// Highest level of an application. The upper byte of a level is reserved for the engine's own rules of execution,
-/// which have had none so far. A program that does not know them supports no level above this one, so it stops where such a
-/// level begins, as for an application's.
+/// of which there are none yet. A program that does not know them supports no level above this one, so it stops where
+/// such a level begins, as for an application's.
 pub const MAX_APPLICATION_LEVEL: FeatureLevel = FeatureLevel(0xff);
 
 const TAG: &[u8; 16] = b"quorate level 1 ";

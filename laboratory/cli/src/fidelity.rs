@@ -94,7 +94,7 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
     outputs.show(&result, &[])
 }
 
-/// Returns the instruments, which have to be able to measure, and what they need.
+/// Returns the instruments, with the hosts and the network that they need. Refuses those that cannot measure.
 fn setting(arguments: &FidelityArgs) -> Result<Setting, Fault> {
     let FidelityArgs { instrument, hosts, network, .. } = arguments;
     let instruments = if instrument.is_empty() { vec![Instrument::Real] } else { instrument.clone() };

@@ -34,8 +34,8 @@ pub struct RunArgs {
     selection: Selection,
     /// Where the runs take place. local: here, K simulations at a time [default: local with one for each core]. shared:
     /// the same, together with other such processes, on this machine or on others that mount DIR; each takes runs that
-    /// no other has taken. ssh: on the hosts of a file (docs/HOSTS.md). slurm: N processes that share DIR, as an array of
-    /// jobs. kubernetes: manifests of a Job with N such pods.
+    /// no other has taken. ssh: on the hosts of a file (docs/HOSTS.md). slurm: N processes that share DIR, as an array
+    /// of jobs. kubernetes: manifests of a Job with N such pods.
     #[arg(long, value_name = "local:K|shared[:K]|ssh:FILE|slurm:N|kubernetes:N")]
     on: Option<Backend>,
     /// Begin no run after this time: 45m, 8h, 18:30 or "2026-12-24 06:00". Runs in progress are completed.

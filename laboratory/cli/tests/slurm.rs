@@ -108,7 +108,8 @@ fn config(scratch: &Scratch) -> String {
          SlurmctldPidFile={}\nSlurmdPidFile={}\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
          JobAcctGatherType=jobacct_gather/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n\
          SchedulerType=sched/builtin\nMpiDefault=none\nReturnToService=2\nKillWait=2\n\
-         NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN\nPartitionName=all Nodes={host} Default=YES State=UP\n",
+         NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN\n\
+         PartitionName=all Nodes={host} Default=YES State=UP\n",
         ports[0],
         ports[1],
         path("munge.socket"),

@@ -189,7 +189,8 @@ fn checks_are_parsed_and_judged() {
         "has no interface `eth0`; help: list them",
         "has no `sha256sum`; help: install coreutils",
         "has no `tc`, which `qdisc` needs; help: install iproute2 there",
-        "has no `perf`, which --perf needs; help: install it there (on Debian the package linux-perf), or leave --perf out",
+        "has no `perf`, which --perf needs; help: install it there (on Debian the package linux-perf), \
+         or leave --perf out",
     ] {
         assert!(said.contains(expected), "{said}\nexpected: {expected}");
     }

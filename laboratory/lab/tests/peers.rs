@@ -117,10 +117,10 @@ fn a_line_yields_its_fields() {
 }
 
 /// Writes the files below a directory of this test, and returns them by name.
-fn files(dir: &str, texts: &[(&str, String)]) -> BTreeMap<String, PathBuf> {
+fn files(dir: &str, texts: &[(&str, Vec<u8>)]) -> BTreeMap<String, PathBuf> {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(dir);
     std::fs::create_dir_all(&dir).expect("the directory is writable");
-    let write = |(name, text): &(&str, String)| {
+    let write = |(name, text): &(&str, Vec<u8>)| {
         let path = dir.join(name);
         std::fs::write(&path, text).expect("the file is writable");
         ((*name).to_owned(), path)
@@ -142,10 +142,10 @@ fn only_commands_of_the_window_count() {
         (0..50).map(|index| line(index * 100 + offset)).collect()
     };
     let texts = [
-        ("client0.log", of_client(0)),
-        ("client1.log", of_client(50)),
-        ("replica0.log", "timeouts: 2\nsent 1 kB\n".to_owned()),
-        ("replica1.log", "timeouts: 3\nsent 3 kB\n\u{fffd}\n".to_owned()),
+        ("client0.log", of_client(0).into_bytes()),
+        ("client1.log", of_client(50).into_bytes()),
+        ("replica0.log", b"timeouts: 2\nsent 1 kB\n".to_vec()),
+        ("replica1.log", b"timeouts: 3\n\xff\xfe\nsent 3 kB\n".to_vec()),
     ];
     let recipe = parse(RECIPE).expect("it is valid");
     let second = Duration::from_secs(1);
@@ -172,7 +172,8 @@ fn means_of_several_commands_are_weighted() {
     let text = "10:00:00 [info] 0.5 of 9\n10:00:01 [info] 0.010 of 100\n10:00:02 [info] 0.040 of 200\n\
         10:00:02.5 [info] 0 of 0\n";
     let second = Duration::from_secs(1);
-    let figures = figures_of(&recipe, &files("peers-means", &[("client", text.to_owned())]), second, second * 2);
+    let figures =
+        figures_of(&recipe, &files("peers-means", &[("client", text.as_bytes().to_vec())]), second, second * 2);
     assert_eq!((figures["completed_commands"], figures["throughput_per_s"]), (300.0, 150.0));
     assert!((figures["mean_ms"] - 30.0).abs() < 1e-6, "{figures:?}");
     assert!(!figures.contains_key("p50_ms"), "a mean has no percentiles");

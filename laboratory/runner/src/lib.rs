@@ -3,10 +3,10 @@
 //! [`catalogue`] finds the experiments named on the command line. [`run`] runs their cells, one repetition after
 //! another (`course`), each in a process of its own (`cells`, [`call`], `process`), here or on other hosts
 //! (`elsewhere`), and keeps every row in a directory ([`store`]), which several processes may share (`claim`).
-//! [`slurm`] and [`kubernetes`] start such processes, and [`merge`] adds the rows of another directory. [`missing`] lists the runs that a directory lacks.
-//! [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes rows as tables, [`bibtex`] the
-//! entries that cite a run, and [`artefact`] makes a directory fit to publish. [`turns`] compares two builds, and
-//! [`callgrind`] counts the [`instructions`] of simulations.
+//! [`slurm`] and [`kubernetes`] start such processes, and [`merge`] adds the rows of another directory. [`missing`] lists
+//! the runs that a directory lacks. [`report`] judges its rows, [`compare`] compares two directories, [`export`] writes
+//! rows as tables, [`bibtex`] the entries that cite a run, and [`artefact`] makes a directory fit to publish. [`turns`]
+//! compares two builds, [`callgrind`] counts the [`instructions`] of simulations, and [`peer`] measures other systems.
 
 pub mod artefact;
 pub mod backend;

@@ -1,9 +1,9 @@
 //! Directory of results.
 //!
 //! `cells/KEY-REPETITION.json` is a row, with a key derived from all its inputs (`Cell::key`); `runs/NAME.json` is a
-//! completed experiment, through which its rows are found again; `logs/KEY-REPETITION.log` says how a run went. Files are replaced atomically. A run locks the
-//! directory, so that two runs do not disturb each other's measurements, unless it shares it: such runs lock each
-//! repetition of a cell that they take (`cells/KEY-REPETITION.lock`).
+//! completed experiment, through which its rows are found again; `logs/KEY-REPETITION.log` is the log of a run. Files
+//! are replaced atomically. A run locks the directory, so that two runs do not disturb each other's measurements, unless
+//! it shares it: such runs lock each repetition of a cell that they take (`cells/KEY-REPETITION.lock`).
 
 use crate::catalogue::Source;
 use crate::claim::{self, Claim, Share};

@@ -1,4 +1,4 @@
-//! Manifests of jobs for Kubernetes. `packaging/check kubernetes` validates them against the schemas of several versions.
+//! Manifests of jobs for Kubernetes. `packaging/check kubernetes` validates them by the schemas of several versions.
 
 use crate::common::Scratch;
 use quorate_runner::kubernetes::{Called, write};

@@ -202,8 +202,8 @@ fn executed_bundles_are_not_relayed_into_pools() {
     }
 }
 
-/// All replicas begin a level one block early, so they agree with each other, and their applications behave alike at all
-/// levels: only the oracle of levels detects it.
+/// All replicas begin a level one block early, so they agree with each other, and their applications behave alike at
+/// all levels: only the oracle of levels detects it.
 #[test]
 fn a_block_that_is_executed_at_a_wrong_level_is_detected() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::BasicHotStuff, ProtocolKind::Pbft] {

@@ -97,8 +97,8 @@ impl PeerLoad {
             let what = format!("is missing, which {} needs", self.system);
             return Err(Fault::new(place(key), what, "set it"));
         }
-        if self.values().iter().any(|(key, value)| *key != "payload" && value == "0") {
-            return Err(Fault::new("--replicas, --batch, --clients, --outstanding, --rate", "is 0", "set at least 1"));
+        if let Some((key, _)) = self.values().iter().find(|(key, value)| *key != "payload" && value == "0") {
+            return Err(Fault::new(place(key), "is 0", "set at least 1"));
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use super::tree::{self, LOOK_INTERVAL, Member};
 use super::{Completed, PeerLoad, Printed, Recipe};
 use crate::bench::{Directory, Offspring};
 use crate::experiments::figures::label;
-use crate::input;
 use crate::partial::{goes_on, partial};
 use crate::text::{figure, line};
 use quorate_operator::report::Report;
@@ -14,7 +13,7 @@ use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -277,11 +276,10 @@ pub fn figures_of(
     let lines_of = |prefix: &str, on_line: &mut dyn FnMut(&str)| {
         for path in files.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, path)| path) {
             let Ok(file) = File::open(path) else { continue };
-            // Lines that are no text are none of the peer's results.
-            let _ = input::each_line(file, |_, line| {
-                on_line(line);
-                Ok::<(), io::Error>(())
-            });
+            // A peer may write bytes that are no text between its results.
+            for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+                on_line(&String::from_utf8_lossy(&line));
+            }
         }
     };
     let mut figures = BTreeMap::new();
@@ -302,10 +300,9 @@ pub fn figures_of(
         let mut values: Vec<f64> = Vec::new();
         lines_of(prefix, &mut |text| values.extend(line.number("value", text)));
         let sum: f64 = values.iter().sum::<f64>() * factor;
-        match values.len() {
-            0 => {}
-            _ if *added => drop(figures.insert(figure.clone(), sum)),
-            count => drop(figures.insert(figure.clone(), sum / count as f64)),
+        if !values.is_empty() {
+            let value = if *added { sum } else { sum / values.len() as f64 };
+            figures.insert(figure.clone(), value);
         }
     }
     figures

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Time for processes to end after SIGTERM.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval between checks of the processes.
+/// Pause between checks of the processes.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum length of a process's name that Linux keeps.
 const NAME_BYTES: usize = 15;
@@ -94,18 +94,18 @@ pub fn signal(member: &Member, signal: i32) {
 
 /// Ends all processes below this one, and waits for them.
 pub fn end() {
-    let since = Instant::now();
-    let mut last = Duration::ZERO;
+    let (since, mut is_asked) = (Instant::now(), false);
     loop {
         reap();
         let left = members();
         if left.is_empty() {
             return;
         }
-        let kind = if since.elapsed() < END_TIMEOUT { libc::SIGTERM } else { libc::SIGKILL };
-        if last.is_zero() || kind == libc::SIGKILL {
-            left.iter().for_each(|member| signal(member, kind));
-            last = END_TIMEOUT;
+        if since.elapsed() >= END_TIMEOUT {
+            left.iter().for_each(|member| signal(member, libc::SIGKILL));
+        } else if !is_asked {
+            left.iter().for_each(|member| signal(member, libc::SIGTERM));
+            is_asked = true;
         }
         thread::sleep(LOOK_INTERVAL);
     }

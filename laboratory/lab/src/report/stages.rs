@@ -4,8 +4,8 @@ use crate::result::{BenchResult, count};
 use quorate_plots::{Axis, Bar, BarSeries, Block, Figure, Hover, Panel, Plot, Section, check_figure};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
-/// Messages of a kind, over all runs, from which it is drawn: the costs of fewer are too uncertain, and often those of
-/// the start.
+/// Minimum number of messages of a kind, over all runs, for it to be drawn. With fewer, costs are too uncertain, and
+/// often belong to the start.
 const MIN_MESSAGES: u64 = 20;
 
 /// Draws the cycles per message by kind and stage, with a panel per role; `None` if stages were not measured.

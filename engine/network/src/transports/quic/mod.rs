@@ -79,8 +79,8 @@ const KEEP_ALIVES: u64 = 3;
 /// never uses up the other streams' part.
 const SEND_WINDOWS: u64 = 4;
 /// Acknowledgements of this many later packets show that a packet is lost. There are never as many: only time shows it
-/// (RFC 8985), 9/8 of a round trip after it was sent. With the three of RFC 9002, packets sent within the jitter of a
-/// path, such as the replies to a block, reduce the congestion window, which on a long path takes seconds to grow again.
+/// (RFC 8985), 9/8 of a round trip after it was sent. With three, as in RFC 9002, packets that jitter reorders reduce
+/// the congestion window, which takes seconds to grow again on a long path.
 const OVERTAKING_PACKETS: u32 = u32::MAX;
 
 impl Association for Quic {

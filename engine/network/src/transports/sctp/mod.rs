@@ -11,7 +11,7 @@
 //! sent twice. So the sender sets the bit of RFC 7053 in the last packet of each burst, which makes the receiver
 //! acknowledge it at once (ADR 067).
 //!
-//! **Reordering.** A packet that overtook others waits for them briefly, so that the sender does not take them for lost.
+//! **Reordering.** A packet that overtook others waits for them briefly, so that the sender counts none as lost.
 
 mod immediate;
 mod machine;

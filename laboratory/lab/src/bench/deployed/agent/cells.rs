@@ -78,7 +78,7 @@ impl Cells {
 fn reader(pipe: impl Read + Send + 'static, limit: u64) -> std::io::Result<JoinHandle<String>> {
     thread::Builder::new().name("output".into()).spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is shown.
+        // After an error, the bytes before it are shown.
         let _ = pipe.take(limit).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })

@@ -1,7 +1,7 @@
 //! Queueing discipline of a host's interface for the time of a run.
 //!
-//! A guard removes it: a shell in a session of its own, which waits until the agent closes a pipe. The kernel closes the
-//! pipe with the agent, however that ends.
+//! A guard removes it: a shell in a session of its own, which waits until the agent closes a pipe. The kernel closes
+//! the pipe with the agent, however that ends.
 
 use super::super::check::{SYSTEM_PATH, TC};
 use std::os::unix::process::CommandExt;
