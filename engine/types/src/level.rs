@@ -30,8 +30,8 @@ use std::fmt;
 /// not know these commands.
 pub const SYSTEM_SEQUENCE: u64 = 0;
 
-/// Highest level of an application. The upper byte of a level is reserved for the engine's own rules of execution,
-/// of which there are none yet. A program that does not know them supports no level above this one, so it stops where
+/// Highest level of an application. The upper byte of a level is reserved for the engine's own rules of execution;
+/// there are none yet. A program that does not know them supports no level above this one, so it stops where
 /// such a level begins, as for an application's.
 pub const MAX_APPLICATION_LEVEL: FeatureLevel = FeatureLevel(0xff);
 
